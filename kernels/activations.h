@@ -1,0 +1,25 @@
+// activations.h: rows of activations, as floats and as int8 with one scale per 32 values.
+//
+// Shapes, row-major without gaps: f32 and q (rows, cols), scale and scaled_sum (rows, cols/32).
+// For block b of a row: scale = max|x|/127, q = round_to_nearest_even(x/scale) in [-127, 127],
+// scaled_sum = scale * sum(q). A block of zeros has scale 0. Quantising a row depends on that row
+// alone, which is one half of the bitwise identity promise (the other is the order of reduction).
+//
+// The quantised parts are used with quantised weights under Numerics::Int8, f32 otherwise.
+// Ownership: a view into the model's step workspace (64-byte aligned, rows padded by nothing).
+#pragma once
+
+#include <cstdint>
+
+namespace turnstile::kernels {
+
+struct ActivationRows {
+  int rows = 0;
+  int cols = 0;
+  float* f32 = nullptr;
+  std::int8_t* q = nullptr;
+  float* scale = nullptr;
+  float* scaled_sum = nullptr;
+};
+
+}  // namespace turnstile::kernels

@@ -1,0 +1,95 @@
+// kernel_table.h: the operations of a decoder layer, one table for each instruction set.
+//
+// A table is chosen once, at load. Every operation is a plain function of its arguments, starts no
+// thread and allocates nothing; callers split work into ranges and hand them to the worker pool.
+//
+// Bitwise identity. Within one table the bits of an output row depend only on that row's inputs:
+// never on how many rows are computed together, on the range a call covers, or on the thread.
+// So each operation reduces in one fixed order: products block after block of 32 columns, each
+// block's integer sum exact, then fma(sum, weight scale * activation scale, acc), and for Q4_1 a
+// second fma(minimum, scaled_sum, acc); attention over chunks of kAttentionChunk positions counted
+// from position 0, chunk results merged in order.
+// Under Numerics::Int8 the products of all levels are equal bit for bit (tests compare them).
+//
+// Numerics::Float32 exists to define correctness: float activations, dequantised weights. Only the
+// Scalar level has it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "kernels/activations.h"
+#include "kernels/kv_block.h"
+#include "kernels/panel.h"
+
+namespace turnstile::kernels {
+
+enum class Level : std::uint8_t { Scalar, Avx2, Avx512Vnni };
+enum class Numerics : std::uint8_t { Int8, Float32 };
+enum class OutputMode : std::uint8_t { Store, Add };  // out = product, or out += product
+
+inline constexpr int kAttentionChunk = 256;  // positions; a multiple of kKvBlockTokens
+
+// Consecutive query positions of one sequence in one layer.
+struct AttentionRows {
+  const float* q = nullptr;      // (rows, q_heads, head_dim), rotated; row r at q + r*q_stride
+  std::size_t q_stride = 0;      // in floats
+  float* out = nullptr;          // (rows, q_heads, head_dim); row r at out + r*out_stride
+  std::size_t out_stride = 0;    // in floats
+  int rows = 0;
+  int q_heads = 0;               // a multiple of kv_heads; heads of a group share K and V loads
+  int first_position = 0;        // row r sees positions 0 .. first_position + r
+  const BlockId* blocks = nullptr;
+};
+
+struct KernelTable {
+  Level level;
+  Numerics numerics;
+  std::string_view name;
+
+  // Fills q, scale and scaled_sum of rows [row_begin, row_end) from f32. cols % 32 == 0.
+  void (*quantize)(const ActivationRows& x, int row_begin, int row_end);
+
+  // out[r*out_stride + o] (=|+=) sum_c w[o][c] * x[r][c], for every row r of x and the outputs o
+  // of panels [panel_begin, panel_end) that exist (o < w.rows). Reads x.q for quantised weights
+  // under Int8, x.f32 otherwise.
+  void (*matmul)(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
+                 float* out, std::size_t out_stride, OutputMode mode);
+
+  // out[i] = x[i] * weight[i] / sqrt(mean(x^2) + eps), one row of n values. out may be x.
+  void (*rms_norm)(const float* x, const float* weight, int n, float eps, float* out);
+
+  // Rotates neighbours (2i, 2i+1) of each of `heads` heads of one row in place; cos and sin hold
+  // rotary_dim/2 values for this position. Dimensions past rotary_dim stay.
+  void (*rope)(float* row, int heads, int head_dim, int rotary_dim, const float* cos,
+               const float* sin);
+
+  // out[i] = gate[i] / (1 + exp(-gate[i])) * up[i]. out may be gate.
+  void (*swiglu)(const float* gate, const float* up, int n, float* out);
+
+  // Writes k and v (kv_heads, head_dim each) of one position into slot `slot` of a block.
+  // `layer_kv` is the start of the layer in the pool.
+  void (*kv_write)(const KvLayout& layout, std::byte* layer_kv, BlockId block, int slot,
+                   const float* k, const float* v);
+
+  // Softmax attention of rows [row_begin, row_end) for the query heads of one kv head, with
+  // scores scaled by 1/sqrt(head_dim). `scratch` holds attention_scratch_floats() floats.
+  void (*attend)(const KvLayout& layout, const std::byte* layer_kv, const AttentionRows& rows,
+                 int kv_head, int row_begin, int row_end, float* scratch);
+};
+
+// Floats of scratch that `attend` of any table needs for this shape.
+std::size_t attention_scratch_floats(int head_dim, int heads_per_group);
+
+// The best level that this CPU and its operating system support.
+Level best_level();
+bool level_supported(Level level);
+std::optional<Level> parse_level(std::string_view name);  // "scalar", "avx2", "avx512-vnni"
+std::string_view to_string(Level level);
+
+// `level` must be supported; Float32 exists at Level::Scalar only (asserted).
+const KernelTable& kernel_table(Level level, Numerics numerics);
+
+}  // namespace turnstile::kernels
