@@ -1,0 +1,72 @@
+// engine.h: continuous batching over a paged KV cache.
+//
+//   add() --> waiting --admit--> running --last token--> Finished
+//                ^                  |
+//                +------ pause -----+      (blocks run out: newest sequence of the largest
+//                                           priority number goes first; its tokens are computed
+//                                           again later, its text goes on where it was)
+//
+// step() is a plain function of what was added and cancelled before: schedule, run the model,
+// sample, report. No clock, socket or thread but the model's kernel workers.
+//
+// Promises, each a property test:
+//   1. The text and logits of a request do not depend on other requests, chunk sizes, cache hits
+//      or pauses.
+//   2. A cancelled request holds no block and no slot after the next step().
+//   3. Free + held + cached blocks == total (check_invariants()).
+//   4. Every choice ends with exactly one Finished event.
+//   5. If anything is added, every step makes progress.
+//
+// Thread:  engine thread only.
+// Cost:    a steady decode step allocates nothing; scheduling 32 sequences takes <= 20 us.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "engine/limits.h"
+#include "engine/model/model.h"
+#include "engine/request.h"
+#include "engine/step_output.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace turnstile::engine {
+
+class Engine {
+ public:
+  // Fails with a sentence when the limits do not fit the model or the memory cannot be had
+  // (max_model_len over the model's context or over the pool, zero blocks, ...).
+  static tl::expected<std::unique_ptr<Engine>, std::string> create(
+      std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer,
+      const Limits& limits);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void add(Request request);
+
+  // Takes effect in the next step(), which reports Finished(Cancelled) for each open choice. An
+  // unknown or finished id is ignored: the end and the cancel may have crossed.
+  void cancel(RequestId id);
+
+  // Whether step() has anything to do or to report.
+  bool has_work() const;
+
+  // Computes one step and fills `out`, which the caller has cleared.
+  void step(StepOutput& out);
+
+  const Limits& limits() const;
+
+  // Asserts promise 3 and the agreement of block tables, slots and holders. O(sequences + blocks).
+  void check_invariants() const;
+
+ private:
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace turnstile::engine

@@ -1,0 +1,57 @@
+// model.h: a decoder that computes rows of tokens over a paged KV cache.
+//
+// A step is a list of slices; a slice is consecutive new tokens of one sequence: one token of a
+// decoding sequence, or a chunk of a prompt. forward() writes the K and V of every new token into
+// the sequence's blocks, then attends over positions 0 .. its own.
+//
+//   slices        A: 1 token at position 41     rows of the step, in this order
+//                 B: 5 tokens at 16..20         0: A41  1: B16  2: B17 ... 5: B20
+//                                               logits rows: one for each slice that wants them
+//
+// Promise: the logits of a slice are the same bits whatever else is in the step and however its
+// prompt was cut into chunks.
+//
+// Two implementations: LlamaModel (engine/model/llama.h) and the tests' ToyModel
+// (tests/support/toy_model.h), whose logits are a hash of the tokens it finds through the block
+// tables, so that a wrong block shows as a wrong text.
+//
+// Thread: engine thread only. Ownership: spans live until forward() returns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/token_id.h"
+#include "kernels/kv_block.h"
+
+namespace turnstile::engine {
+
+struct StepSlice {
+  std::span<const TokenId> tokens;             // at least one
+  std::uint32_t first_position = 0;            // of tokens[0]
+  std::span<const kernels::BlockId> blocks;    // block table; covers the slice's last position
+  bool wants_logits = false;                   // of the slice's last token
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual std::size_t vocab_size() const = 0;
+  virtual std::size_t context_length() const = 0;   // tokens, as the file states
+  virtual std::size_t kv_block_bytes() const = 0;   // one block over all layers
+
+  // Allocates the zeroed KV pool and the step workspace. Called once, before forward(). False
+  // when the memory cannot be had.
+  virtual bool reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
+                       std::size_t max_logits_rows) = 0;
+
+  // logits: (slices that want them, vocab_size) floats, in slice order.
+  virtual void forward(std::span<const StepSlice> slices, std::span<float> logits) = 0;
+
+  // Copies the K and V of `from` to `to` in every layer: a choice that diverges inside a block.
+  virtual void copy_block(kernels::BlockId from, kernels::BlockId to) = 0;
+};
+
+}  // namespace turnstile::engine
