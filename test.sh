@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# test.sh: installs what is missing, builds, runs every suite that needs no GPU, and closes with
+# 'N passed, N failed'. Exit code 0 only when none failed. The steps, in order:
+#   1. release build with all suites (unit, sim, tidy), on the real model
+#   2. the running binary: the official client, faults, records (tests/e2e)
+#   3. address and undefined-behaviour sanitizers over kernels, engine and policy
+#   4. thread sanitizer over what crosses threads (the tests of suite 'tsan')
+#   5. clang reads the core, so that the tree stays in the subset both compilers take
+set -euo pipefail
+cd "$(dirname "$0")"
+# shellcheck source=packages.sh
+source packages.sh
+
+results=$PWD/build/results
+openai_version=3.57.0
+
+step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
+
+# run_suites NAME FOLDER MESON_TEST_ARGUMENT…: runs a folder's tests, keeps the logs for the count.
+run_suites() {
+  local name=$1 folder=$2 logs=$results/$1
+  shift 2
+  mkdir -p "$logs"
+  GTEST_OUTPUT="json:$logs/gtest/" meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || true
+  cp "$folder/meson-logs/testlog.json" "$logs/testlog.json"
+}
+
+# tests_of FOLDER SUITE FIELD: names, or executables, of a suite's tests.
+tests_of() {
+  meson introspect "$1" --tests | python3 -c '
+import json, os, sys
+folder, suite, field = sys.argv[1:]
+for test in json.load(sys.stdin):
+    if any(name.split(":")[-1] == suite for name in test["suite"]):
+        print(test["name"] if field == "name" else os.path.relpath(test["cmd"][0], folder))
+' "$@"
+}
+
+install_packages "${build_packages[@]}" "${test_packages[@]}"
+model=$(default_model) || exit
+rm -rf "$results"
+
+step 'release build'
+configure build --buildtype release
+mkdir -p "$results"
+build build
+
+step 'unit, simulation and style'
+TURNSTILE_TEST_MODEL=$model run_suites release build
+
+step 'the running binary'
+if [[ ! -x .cache/e2e-$openai_version/bin/python ]]; then
+  python3 -m venv ".cache/e2e-$openai_version" || fail "python3 -m venv failed (its message is \
+above); run 'apt-get install python3-venv', remove .cache/e2e-$openai_version and start again."
+fi
+".cache/e2e-$openai_version/bin/python" -c 'import openai' 2>/dev/null ||
+  ".cache/e2e-$openai_version/bin/python" -m pip install --quiet --disable-pip-version-check \
+    "openai==$openai_version" || fail "pip could not install openai==$openai_version (its message \
+is above); check the network and pip's package index and start again."
+".cache/e2e-$openai_version/bin/python" tests/e2e/run.py --binary build/gateway/turnstile \
+  --model "$model" --outcome "$results/e2e.outcome" || true
+[[ -f $results/e2e.outcome ]] || echo 'e2e 0 1' >"$results/e2e.outcome"
+
+step 'address and undefined-behaviour sanitizers'
+configure build-asan -Dcore_only=true -Db_sanitize=address,undefined -Db_lundef=false \
+  -Doptimization=1 -Ddebug=true
+build build-asan
+ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+  run_suites asan build-asan --suite unit --timeout-multiplier 6
+
+step 'thread sanitizer'
+configure build-tsan -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=true
+mapfile -t programs < <(tests_of build-tsan tsan program | sort -u)
+if [[ ${#programs[@]} -gt 0 ]]; then
+  build build-tsan "${programs[@]}"
+  TSAN_OPTIONS=halt_on_error=1 run_suites tsan build-tsan --suite tsan --timeout-multiplier 6
+else
+  echo "skipped: no test belongs to suite 'tsan'"
+fi
+
+step 'clang reads the core'
+CXX=clang++-14 configure build-clang -Dcore_only=true -Dwerror=false
+.ci/clang_core.py build-clang >"$results/clang_core.outcome" || true
+
+step 'result'
+.ci/tally.py "$results"
