@@ -1,0 +1,111 @@
+// outcome.h: what admission tells the gateway, and why, for the audit record.
+//
+// Everything here is a value that owns its text. The records of one request are: the Queued or the
+// Refusal that enqueue() returned, one Dispatch (or a Refusal) from dispatch(), and one Settlement
+// from on_ended().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "policy/instant.h"
+#include "policy/request_id.h"
+#include "policy/verdict.h"
+
+namespace turnstile::policy {
+
+// A meter that was looked at and had room. `committed` is the amount before this request.
+struct Check {
+  std::string meter;
+  std::int64_t limit = 0;  // capacity of the meter, in its unit
+  std::int64_t committed = 0;
+  std::int64_t asked = 0;
+};
+
+// What enqueue() decided about the request's size, and where it stands.
+struct Queued {
+  std::int64_t max_tokens = 0;  // per choice: asked for, or the default that applies
+  std::int64_t kv_blocks = 0;   // worst case, all choices
+  std::int64_t estimated_completion_tokens = 0;  // all choices; what shares and budgets reserve
+  bool starts_now = false;       // did not wait; the next dispatch() reports its Dispatch
+  std::int64_t position = 0;     // requests that wait ahead in its own queue (key and class)
+  std::int64_t ahead_units = 0;  // service units of those requests
+};
+
+// Why this request was next.
+struct Pick {
+  std::string class_name;
+  // Counters of the key at the decision: service units / weight, times 2^20. v_min is the smallest
+  // among the siblings that could start (equal to v while there is no locality slack).
+  std::int64_t v = 0;
+  std::int64_t v_min = 0;
+};
+
+struct KvDecision {
+  std::int64_t need_blocks = 0;
+  std::int64_t free_blocks = 0;  // before this request
+  std::int64_t capacity_blocks = 0;
+};
+
+// The request holds its permit: give it to the engine.
+struct Dispatch {
+  RequestId id{};
+  std::int64_t max_tokens = 0;  // per choice
+  std::int64_t choices = 1;
+  Instant arrived{};
+  Instant dispatched{};
+  Duration queue_wait{};  // dispatched - arrived
+  Pick pick;
+  KvDecision kv;
+  std::vector<Check> checks;  // rates, budgets and queue places, as found when it was accepted
+};
+
+// The request left the waiting room without being served (queue_deadline, displaced, key_disabled).
+struct LateRefusal {
+  RequestId id{};
+  Refusal refusal;
+  Instant arrived{};
+};
+
+using Outcome = std::variant<Dispatch, LateRefusal>;
+
+// How one meter's reservation ended. `used` is what stays charged.
+struct LedgerLine {
+  std::string meter;
+  std::int64_t reserved = 0;
+  std::int64_t used = 0;
+};
+
+// The books of a request that ended.
+struct Settlement {
+  std::vector<LedgerLine> budgets;  // one per token budget on the path
+  std::int64_t service_units = 0;   // charged to the fair shares: prompt computed + 2 * generated
+};
+
+// One of the pairs of x-ratelimit headers.
+struct RateLine {
+  std::int64_t limit = 0;      // per minute, as set
+  std::int64_t remaining = 0;  // could be taken now
+  Duration until_full{};       // with no further use
+};
+struct RateView {
+  std::optional<RateLine> requests;  // absent: no limit on the path
+  std::optional<RateLine> tokens;
+};
+
+// One meter for metrics and state. Buckets count what is not available as committed.
+struct MeterView {
+  std::string name;
+  std::int64_t committed = 0;
+  std::int64_t capacity = 0;
+};
+
+struct NamedCount {
+  std::string name;
+  std::int64_t count = 0;
+};
+
+}  // namespace turnstile::policy

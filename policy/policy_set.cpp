@@ -1,0 +1,82 @@
+#include "policy/policy_set.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace turnstile::policy {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+ClassRules built_in_class(std::string name, std::int64_t rank, Duration queue_ttl) {
+  ClassRules rules;
+  rules.name = std::move(name);
+  rules.rank = rank;
+  rules.timeouts.queue_ttl = queue_ttl;
+  rules.timeouts.prefill_base = seconds(60);
+  rules.timeouts.prefill_per_1k_uncached = seconds(30);
+  rules.timeouts.prefill_slack_milli = 1000;
+  rules.timeouts.stall = seconds(30);
+  rules.timeouts.total = minutes(10);
+  return rules;
+}
+
+}  // namespace
+
+std::string_view to_string(Charge charge) {
+  switch (charge) {
+    case Charge::Max: return "max";
+    case Charge::Live: return "live";
+  }
+  assert(false && "every way to charge has a name");
+  return {};
+}
+
+std::optional<ClassIndex> PolicySet::find_class(std::string_view name) const {
+  for (ClassIndex index = 0; index < classes.size(); ++index) {
+    if (classes[index].name == name) return index;
+  }
+  return std::nullopt;
+}
+
+const Team* PolicySet::find_team(std::string_view name) const {
+  const auto it = std::ranges::find(teams, name, &Team::name);
+  return it == teams.end() ? nullptr : &*it;
+}
+
+const Model* PolicySet::find_model(std::string_view alias) const {
+  const auto it = std::ranges::find(models, alias, &Model::alias);
+  return it == models.end() ? nullptr : &*it;
+}
+
+PolicySet default_policy_set() {
+  PolicySet set;
+  set.classes.push_back(built_in_class("demo", 0, seconds(10)));
+  set.classes.push_back(built_in_class("interactive", 1, seconds(30)));
+  set.classes.push_back(built_in_class("standard", 2, seconds(60)));
+  set.classes.push_back(built_in_class("batch", 3, minutes(10)));
+  set.fallback_class = 1;
+  return set;
+}
+
+std::int64_t bucket_capacity(std::int64_t per_minute, std::int64_t fraction_ppm) {
+  assert(per_minute >= 0 && per_minute <= kMaxPerMinute && "the reader bounds limits per minute");
+  assert(fraction_ppm >= 0 && fraction_ppm <= 1'000'000 && "a bucket holds at most one minute");
+  const std::int64_t whole = per_minute / 1'000'000 * fraction_ppm;
+  const std::int64_t rest = per_minute % 1'000'000 * fraction_ppm / 1'000'000;
+  return std::max<std::int64_t>(1, whole + rest);
+}
+
+std::string revision_text(std::int64_t number, std::span<const std::uint8_t> content_hash) {
+  assert(content_hash.size() >= 4 && "a revision shows four bytes of the content hash");
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string text = "r" + std::to_string(number) + "-";
+  for (const std::uint8_t byte : content_hash.first(4)) {
+    text += kHex[byte >> 4];
+    text += kHex[byte & 15];
+  }
+  return text;
+}
+
+}  // namespace turnstile::policy
