@@ -71,7 +71,9 @@ std::int64_t bucket_capacity(std::int64_t per_minute, std::int64_t fraction_ppm)
 std::string revision_text(std::int64_t number, std::span<const std::uint8_t> content_hash) {
   assert(content_hash.size() >= 4 && "a revision shows four bytes of the content hash");
   constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text = "r" + std::to_string(number) + "-";
+  std::string text = "r";
+  text += std::to_string(number);
+  text += '-';
   for (const std::uint8_t byte : content_hash.first(4)) {
     text += kHex[byte >> 4];
     text += kHex[byte & 15];
