@@ -1,0 +1,56 @@
+#include "engine/loader/huge_pages.h"
+
+#include <sys/mman.h>
+
+#include <cassert>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace turnstile::engine {
+
+namespace {
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
+}  // namespace
+
+std::optional<HugePages> HugePages::allocate(std::size_t bytes) {
+  assert(bytes > 0 && "an empty span has no address");
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) return std::nullopt;
+  // The extra page leaves room to start at a 2 MiB boundary; untouched pages cost nothing.
+  const std::size_t mapping_bytes = bytes + kHugePageBytes;
+  void* mapping = mmap(nullptr, mapping_bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return std::nullopt;
+
+  HugePages pages;
+  pages.mapping_ = mapping;
+  pages.mapping_bytes_ = mapping_bytes;
+  const auto address = reinterpret_cast<std::uintptr_t>(mapping);
+  const std::uintptr_t aligned = (address + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  pages.data_ = static_cast<std::byte*>(mapping) + (aligned - address);
+  pages.bytes_ = bytes;
+  madvise(pages.data_, bytes, MADV_HUGEPAGE);
+  return pages;
+}
+
+HugePages::~HugePages() {
+  if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+}
+
+HugePages::HugePages(HugePages&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      mapping_(std::exchange(other.mapping_, nullptr)),
+      mapping_bytes_(std::exchange(other.mapping_bytes_, 0)) {}
+
+HugePages& HugePages::operator=(HugePages&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(mapping_, other.mapping_);
+  std::swap(mapping_bytes_, other.mapping_bytes_);
+  return *this;
+}
+
+}  // namespace turnstile::engine
