@@ -1,8 +1,9 @@
 // activations.h: rows of activations, as floats and as int8 with one scale per 32 values.
 //
 // Shapes, row-major without gaps: f32 and q (rows, cols), scale and scaled_sum (rows, cols/32).
-// For block b of a row: scale = max|x|/127, q = round_to_nearest_even(x/scale) in [-127, 127],
-// scaled_sum = scale * sum(q). A block of zeros has scale 0. Quantising a row depends on that row
+// For block b of a row: scale = max|x|/127, q = round_to_nearest_even(x * (127/max|x|)) in
+// [-127, 127], scaled_sum = scale * sum(q). A block whose largest value is below kSmallestScaled
+// (zeros) has scale 0 and q 0. x must be finite. Quantising a row depends on that row
 // alone, which is one half of the bitwise identity promise (the other is the order of reduction).
 //
 // The quantised parts are used with quantised weights under Numerics::Int8, f32 otherwise.
@@ -12,6 +13,8 @@
 #include <cstdint>
 
 namespace turnstile::kernels {
+
+inline constexpr float kSmallestScaled = 0x1p-100F;  // below it, 127/max|x| could overflow
 
 struct ActivationRows {
   int rows = 0;

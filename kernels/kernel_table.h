@@ -6,10 +6,14 @@
 // Bitwise identity. Within one table the bits of an output row depend only on that row's inputs:
 // never on how many rows are computed together, on the range a call covers, or on the thread.
 // So each operation reduces in one fixed order: products block after block of 32 columns, each
-// block's integer sum exact, then fma(sum, weight scale * activation scale, acc), and for Q4_1 a
-// second fma(minimum, scaled_sum, acc); attention over chunks of kAttentionChunk positions counted
-// from position 0, chunk results merged in order.
-// Under Numerics::Int8 the products of all levels are equal bit for bit (tests compare them).
+// block's sum of unsigned weights times q an exact integer, then
+//   acc = fma(sum, weight scale * activation scale, acc); acc = fma(minimum, scaled_sum, acc)
+// where minimum is m for Q4_1, -8d for Q4_0 and -128d for Q8_0 (the zero point; -8d and -128d are
+// exact, and this costs less than subtracting an integer that would have to be looked up);
+// attention over chunks of kAttentionChunk positions counted from position 0, chunk results merged
+// in order.
+// Under Numerics::Int8 quantize and the products with quantised weights are equal bit for bit on
+// all levels (tests compare them); the other operations differ in the last bits between levels.
 //
 // Numerics::Float32 exists to define correctness: float activations, dequantised weights. Only the
 // Scalar level has it.

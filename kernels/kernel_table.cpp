@@ -1,0 +1,57 @@
+#include "kernels/kernel_table.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/tables.h"
+
+namespace turnstile::kernels {
+
+std::size_t attention_scratch_floats(int head_dim, int heads_per_group) {
+  assert(head_dim > 0 && heads_per_group > 0 && "a shape");
+  return static_cast<std::size_t>(kAttentionChunk);
+}
+
+bool level_supported(Level level) {
+  switch (level) {
+    case Level::Scalar: return true;
+    case Level::Avx2: return false;
+    case Level::Avx512Vnni: return false;
+  }
+  return false;
+}
+
+Level best_level() {
+  for (const Level level : {Level::Avx512Vnni, Level::Avx2}) {
+    if (level_supported(level)) return level;
+  }
+  return Level::Scalar;
+}
+
+std::optional<Level> parse_level(std::string_view name) {
+  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+    if (name == to_string(level)) return level;
+  }
+  return std::nullopt;
+}
+
+std::string_view to_string(Level level) {
+  switch (level) {
+    case Level::Scalar: return "scalar";
+    case Level::Avx2: return "avx2";
+    case Level::Avx512Vnni: return "avx512-vnni";
+  }
+  return "";
+}
+
+const KernelTable& kernel_table(Level level, Numerics numerics) {
+  assert(level_supported(level) && "the level was chosen from those supported");
+  if (numerics == Numerics::Float32) {
+    assert(level == Level::Scalar && "only the Scalar level has Float32");
+    return scalar_float32_table();
+  }
+  return scalar_int8_table();
+}
+
+}  // namespace turnstile::kernels

@@ -1,0 +1,149 @@
+#include "kernels/worker_pool.h"
+
+#include <atomic>
+#include <cassert>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace turnstile::kernels {
+namespace {
+
+// About 20 to 40 us on the CPUs measured (a pause is 20 to 40 ns). Long enough to cover the gap
+// between two phases of a step, short enough that an idle engine sleeps.
+constexpr int kSpinPauses = 1000;
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  static_assert(sizeof(word) == sizeof(std::uint32_t));
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected,
+          nullptr, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 0x7fffffff,
+          nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+// A run is over when all its items are done, not when all workers have looked at it: a worker that
+// wakes late finds nothing left and delays nobody. So the claim must tell runs apart: `ticket`
+// holds the run's number above the count of unclaimed items, and a claim swaps both at once. The
+// other fields of a run are plain: only a successful claimer reads them, and its item keeps the
+// run open until it has.
+struct WorkerPool::State {
+  alignas(64) std::atomic<std::uint64_t> ticket{0};  // run << 32 | unclaimed items
+  Call call = nullptr;
+  void* context = nullptr;
+  std::uint32_t item_count = 0;
+  alignas(64) std::atomic<std::uint32_t> done_count{0};
+  std::atomic<std::uint32_t> caller_sleeps{0};
+  alignas(64) std::atomic<std::uint32_t> run_number{0};  // what idle workers watch
+  std::atomic<std::uint32_t> sleeper_count{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> workers;
+
+  void work_until_drained(int worker) {
+    std::uint64_t seen = ticket.load(std::memory_order_acquire);
+    while (static_cast<std::uint32_t>(seen) != 0) {
+      if (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
+                                        std::memory_order_acquire)) {
+        continue;
+      }
+      const std::uint32_t count = item_count;
+      const std::uint32_t item = count - static_cast<std::uint32_t>(seen);
+      call(context, static_cast<int>(item), worker);
+      if (done_count.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
+          caller_sleeps.load(std::memory_order_seq_cst) != 0) {
+        futex_wake_all(done_count);
+      }
+      seen = ticket.load(std::memory_order_acquire);
+    }
+  }
+
+  void wait_for_run_after(std::uint32_t seen) {
+    for (int i = 0; i < kSpinPauses; ++i) {
+      if (run_number.load(std::memory_order_acquire) != seen) return;
+      pause_cpu();
+    }
+    sleeper_count.fetch_add(1, std::memory_order_seq_cst);
+    while (run_number.load(std::memory_order_seq_cst) == seen) futex_wait(run_number, seen);
+    sleeper_count.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+  void announce_run() {
+    run_number.fetch_add(1, std::memory_order_seq_cst);
+    if (sleeper_count.load(std::memory_order_seq_cst) != 0) futex_wake_all(run_number);
+  }
+
+  void wait_until_done() {
+    for (int i = 0; i < kSpinPauses; ++i) {
+      if (done_count.load(std::memory_order_acquire) == item_count) return;
+      pause_cpu();
+    }
+    caller_sleeps.store(1, std::memory_order_seq_cst);
+    for (;;) {
+      const std::uint32_t done = done_count.load(std::memory_order_seq_cst);
+      if (done == item_count) break;
+      futex_wait(done_count, done);
+    }
+    caller_sleeps.store(0, std::memory_order_relaxed);
+  }
+
+  void worker_loop(int worker) {
+    std::uint32_t seen = 0;
+    for (;;) {
+      wait_for_run_after(seen);
+      if (stop.load(std::memory_order_acquire)) return;
+      seen = run_number.load(std::memory_order_acquire);
+      work_until_drained(worker);
+    }
+  }
+};
+
+WorkerPool::WorkerPool(int threads) : state_(std::make_unique<State>()) {
+  assert(threads >= 1 && "the caller is a worker");
+  state_->workers.reserve(static_cast<std::size_t>(threads - 1));
+  for (int worker = 1; worker < threads; ++worker) {
+    state_->workers.emplace_back([state = state_.get(), worker] { state->worker_loop(worker); });
+  }
+}
+
+WorkerPool::~WorkerPool() {
+  state_->stop.store(true, std::memory_order_release);
+  state_->announce_run();
+  for (std::thread& worker : state_->workers) worker.join();
+}
+
+int WorkerPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
+
+void WorkerPool::run_items(int item_count, void* context, Call call) {
+  assert(item_count >= 0 && "a run has no negative number of items");
+  if (item_count == 0) return;
+  State& state = *state_;
+  if (state.workers.empty() || item_count == 1) {
+    for (int item = 0; item < item_count; ++item) call(context, item, 0);
+    return;
+  }
+  state.call = call;
+  state.context = context;
+  state.item_count = static_cast<std::uint32_t>(item_count);
+  state.done_count.store(0, std::memory_order_relaxed);
+  const std::uint64_t run = (state.ticket.load(std::memory_order_relaxed) >> 32) + 1;
+  state.ticket.store(run << 32 | state.item_count, std::memory_order_release);
+  state.announce_run();
+  state.work_until_drained(0);
+  state.wait_until_done();
+}
+
+}  // namespace turnstile::kernels
