@@ -1,0 +1,20 @@
+// log.h: sentences for whoever runs the server, on standard error.
+//
+//   2026-08-25T09:15:03.000123Z warning: keys.toml:3:1: ...; the keys read before stay in use
+//
+// Not a record: what must be kept goes to events.jsonl, requests.jsonl or the audit log. A text
+// never holds a prompt, a completion or a key.
+//
+// Thread: any; one write() a line, so lines of several threads do not mix. A standard error that
+// is closed or full is ignored.
+#pragma once
+
+#include <string_view>
+
+namespace turnstile::gateway {
+
+void log_info(std::string_view sentence);
+void log_warning(std::string_view sentence);
+void log_error(std::string_view sentence);
+
+}  // namespace turnstile::gateway
