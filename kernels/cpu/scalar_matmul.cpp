@@ -1,5 +1,4 @@
-// The products of the Scalar level. The loops run over the 16 rows of a panel, so that a compiler
-// turns them into whatever vectors the target has.
+// The products of the Scalar level. The loops run over the 16 rows of a panel, four to a vector.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -22,7 +21,7 @@ float half_at(const std::byte* halves, int index) {
 // One block of 32 columns and 16 rows, unsigned weights column after column, and what turns their
 // sums into values: value = scale * unsigned weight + minimum.
 struct WideBlock {
-  std::int16_t weight[kQuantBlock][kPanelRows];
+  float weight[kQuantBlock][kPanelRows];
   float scale[kPanelRows];
   float minimum[kPanelRows];
 };
@@ -38,31 +37,48 @@ void widen(WeightType type, const std::byte* block, WideBlock& wide) {
   }
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(block) +
                       (type == WeightType::Q4_1 ? 4 : 2) * kPanelRows;
-  const int stored_columns = type == WeightType::Q8_0 ? kQuantBlock : kQuantBlock / 2;
-  for (int c = 0; c < stored_columns; ++c) {
-    for (int r = 0; r < kPanelRows; ++r) {
-      const int byte = bytes[c / 4 * 64 + r * 4 + c % 4];
+  const int stored_quads = (type == WeightType::Q8_0 ? kQuantBlock : kQuantBlock / 2) / 4;
+  for (int quad = 0; quad < stored_quads; ++quad) {
+    for (int cell = 0; cell < 4 * kPanelRows; ++cell) {
+      const int byte = bytes[quad * 4 * kPanelRows + cell];
+      const int row = cell / 4;
+      const int column = quad * 4 + cell % 4;
       if (type == WeightType::Q8_0) {
-        wide.weight[c][r] = static_cast<std::int16_t>(byte);
+        wide.weight[column][row] = static_cast<float>(byte);
       } else {
-        wide.weight[c][r] = static_cast<std::int16_t>(byte & 15);
-        wide.weight[c + kQuantBlock / 2][r] = static_cast<std::int16_t>(byte >> 4);
+        wide.weight[column][row] = static_cast<float>(byte & 15);
+        wide.weight[column + kQuantBlock / 2][row] = static_cast<float>(byte >> 4);
       }
     }
   }
 }
 
-void multiply_block(const WideBlock& wide, const std::int8_t* q, float scale, float scaled_sum,
-                    float* acc) {
-  std::int32_t sum[kPanelRows] = {};
-  for (int c = 0; c < kQuantBlock; ++c) {
-    const std::int16_t activation = q[c];
-    for (int r = 0; r < kPanelRows; ++r) {
-      sum[r] += static_cast<std::int32_t>(wide.weight[c][r]) * activation;
+// Four rows; the compilers map it to one register of any CPU, plain loops ended up in memory.
+using Lanes = float __attribute__((vector_size(16)));
+constexpr int kLanesPerPanel = kPanelRows / 4;
+
+// sum[r] = sum over c of weight[c][r] * x[c], column after column.
+void sum_columns(const float (*weight)[kPanelRows], int columns, const float* x, float* sum) {
+  Lanes total[kLanesPerPanel] = {};
+  for (int c = 0; c < columns; ++c) {
+    for (int i = 0; i < kLanesPerPanel; ++i) {
+      Lanes column;
+      std::memcpy(&column, &weight[c][4 * i], sizeof column);
+      total[i] += column * x[c];
     }
   }
+  std::memcpy(sum, total, sizeof total);
+}
+
+// The block's integer sum is taken in floats: at most 32 * 255 * 127 < 2^24, so it is exact.
+void multiply_block(const WideBlock& wide, const std::int8_t* q, float scale, float scaled_sum,
+                    float* acc) {
+  float activation[kQuantBlock];
+  for (int c = 0; c < kQuantBlock; ++c) activation[c] = static_cast<float>(q[c]);
+  float sum[kPanelRows];
+  sum_columns(wide.weight, kQuantBlock, activation, sum);
   for (int r = 0; r < kPanelRows; ++r) {
-    acc[r] = std::fma(static_cast<float>(sum[r]), wide.scale[r] * scale, acc[r]);
+    acc[r] = std::fma(sum[r], wide.scale[r] * scale, acc[r]);
     acc[r] = std::fma(wide.minimum[r], scaled_sum, acc[r]);
   }
 }
@@ -91,22 +107,14 @@ void dequantize_columns(const PanelMatrix& w, const std::byte* panel, int first_
         wide);
   // The zero point leaves before the product, as in the definition of the formats: rounding
   // d*u - d*8 would differ from d*(u - 8).
-  const int zero_point = w.type == WeightType::Q8_0 ? 128 : w.type == WeightType::Q4_0 ? 8 : 0;
+  const float zero_point =
+      w.type == WeightType::Q8_0 ? 128.0F : w.type == WeightType::Q4_0 ? 8.0F : 0.0F;
   for (int r = 0; r < kPanelRows && w.type != WeightType::Q4_1; ++r) wide.minimum[r] = 0.0F;
   for (int c = 0; c < columns; ++c) {
     for (int r = 0; r < kPanelRows; ++r) {
-      weight[c][r] = static_cast<float>(wide.weight[c][r] - zero_point) * wide.scale[r] +
-                     wide.minimum[r];
+      weight[c][r] = (wide.weight[c][r] - zero_point) * wide.scale[r] + wide.minimum[r];
     }
   }
-}
-
-void multiply_columns(const float (*weight)[kPanelRows], int columns, const float* x, float* acc) {
-  float sum[kPanelRows] = {};
-  for (int c = 0; c < columns; ++c) {
-    for (int r = 0; r < kPanelRows; ++r) sum[r] += weight[c][r] * x[c];
-  }
-  for (int r = 0; r < kPanelRows; ++r) acc[r] += sum[r];
 }
 
 void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
@@ -147,9 +155,10 @@ void matmul_float32(const PanelMatrix& w, const ActivationRows& x, int panel_beg
                     const int columns = std::min(kQuantBlock, w.cols - c);
                     dequantize_columns(w, panel, c, columns, weight);
                     for (int t = 0; t < count; ++t) {
-                      multiply_columns(weight, columns,
-                                       x.f32 + static_cast<std::ptrdiff_t>(first + t) * x.cols + c,
-                                       acc[t]);
+                      float sum[kPanelRows];
+                      sum_columns(weight, columns,
+                                  x.f32 + static_cast<std::ptrdiff_t>(first + t) * x.cols + c, sum);
+                      for (int r = 0; r < kPanelRows; ++r) acc[t][r] += sum[r];
                     }
                   }
                 });
