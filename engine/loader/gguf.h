@@ -85,6 +85,8 @@ class GgufFile {
 
   std::uint32_t version() const { return version_; }
   std::uint64_t file_bytes() const { return bytes_.size(); }
+  // Whether data() of the tensors are pages of the file, which may be given back and come again.
+  bool mapped() const { return mapped_; }
 
   std::span<const GgufTensor> tensors() const { return tensors_; }
   // nullptr when there is none. The pointer is valid as long as the GgufFile is not moved from.

@@ -1,0 +1,188 @@
+#include "engine/loader/weights.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <string_view>
+#include <unordered_set>
+
+namespace turnstile::engine {
+
+namespace {
+
+using kernels::PanelMatrix;
+using kernels::WeightType;
+
+constexpr std::size_t kPartAlignment = 64;
+constexpr std::size_t kMaxArenaBytes = std::size_t{1} << 46;  // 64 TiB: beyond any machine
+constexpr int kPanelsPerItem = 64;
+
+tl::unexpected<LoadError> tensor_error(std::string_view name, std::string what) {
+  return tl::unexpected(LoadError{"tensor " + std::string(name), std::move(what)});
+}
+
+std::optional<WeightType> weight_type(std::uint32_t file_type) {
+  switch (static_cast<GgufType>(file_type)) {
+    case GgufType::F32: return WeightType::F32;
+    case GgufType::F16: return WeightType::F16;
+    case GgufType::Q8_0: return WeightType::Q8_0;
+    case GgufType::Q4_0: return WeightType::Q4_0;
+    case GgufType::Q4_1: return WeightType::Q4_1;
+    default: return std::nullopt;
+  }
+}
+
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(shape[i]);
+  }
+  return text + "]";
+}
+
+std::vector<std::uint64_t> needed_shape(const TensorNeed& need) {
+  const auto cols = static_cast<std::uint64_t>(need.cols);
+  if (need.vector) return {cols};
+  return {cols, static_cast<std::uint64_t>(need.rows)};
+}
+
+// A tensor of the file that fills a need, and where it goes.
+struct Plan {
+  const GgufTensor* tensor = nullptr;
+  WeightType type = WeightType::F32;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
+tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed& need) {
+  Plan plan;
+  plan.tensor = file.find_tensor(need.name);
+  if (plan.tensor == nullptr) {
+    if (need.optional) return plan;
+    return tensor_error(need.name, "is missing");
+  }
+  const auto type = weight_type(plan.tensor->type);
+  if (!type || (need.vector && *type != WeightType::F32 && *type != WeightType::F16)) {
+    const auto info = find_gguf_type(plan.tensor->type);
+    const std::string name = info ? std::string(info->name) : std::to_string(plan.tensor->type);
+    return tensor_error(need.name, "has type " + name + "; supported here are " +
+                                       (need.vector ? "F32 and F16"
+                                                    : "F32, F16, Q8_0, Q4_1 and Q4_0"));
+  }
+  plan.type = *type;
+  const std::vector<std::uint64_t> shape = needed_shape(need);
+  if (plan.tensor->shape != shape) {
+    return tensor_error(need.name, "has shape " + shape_text(plan.tensor->shape) +
+                                       "; the model's keys ask for " + shape_text(shape));
+  }
+  const std::size_t file_bytes = kernels::file_row_bytes(plan.type, need.cols) *
+                                 static_cast<std::size_t>(need.rows);
+  assert(plan.tensor->data.size() == file_bytes && "the reader has checked the tensor's bytes");
+  plan.bytes = need.vector ? static_cast<std::size_t>(need.cols) * sizeof(float)
+                           : kernels::panel_bytes(plan.type, need.rows, need.cols);
+  return plan;
+}
+
+// Gives the whole pages inside the tensor back. Only for a mapped file: the same call on heap
+// memory would erase it.
+void drop_pages(std::span<const std::byte> data) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(data.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(data.data() + data.size()) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+void pack_matrix(const PanelMatrix& matrix, const std::byte* file_rows, std::byte* out,
+                 kernels::WorkerPool& pool) {
+  const int panels = matrix.panel_count();
+  pool.run((panels + kPanelsPerItem - 1) / kPanelsPerItem, [&](int item, int) {
+    const int begin = item * kPanelsPerItem;
+    kernels::pack_panels(matrix.type, file_rows, matrix.rows, matrix.cols, begin,
+                         std::min(begin + kPanelsPerItem, panels), out);
+  });
+}
+
+}  // namespace
+
+tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
+                                               std::span<const TensorNeed> needs,
+                                               kernels::WorkerPool& pool,
+                                               const LoadProgress& progress) {
+  std::vector<Plan> plans;
+  plans.reserve(needs.size());
+  std::unordered_set<std::string_view> needed;
+  std::size_t arena_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  for (const TensorNeed& need : needs) {
+    auto plan = plan_tensor(file, need);
+    if (!plan) return tl::unexpected(plan.error());
+    if (plan->tensor != nullptr) {
+      needed.insert(need.name);
+      total_bytes += plan->tensor->data.size();
+      plan->offset = arena_bytes;
+      if (plan->bytes > kMaxArenaBytes || arena_bytes > kMaxArenaBytes - plan->bytes) {
+        return tensor_error(need.name, "would make the model larger than 64 TiB");
+      }
+      arena_bytes += (plan->bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    }
+    plans.push_back(*plan);
+  }
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (!needed.contains(tensor.name)) {
+      return tensor_error(tensor.name, "is not part of the llama model that this build runs");
+    }
+  }
+
+  Weights weights;
+  weights.parts_.resize(needs.size());
+  if (arena_bytes > 0) {
+    auto arena = HugePages::allocate(arena_bytes);
+    if (!arena) {
+      return tl::unexpected(LoadError{"weights", "need " + std::to_string(arena_bytes) +
+                                                     " bytes of memory, which the system refuses"});
+    }
+    weights.arena_ = std::move(*arena);
+  }
+
+  std::uint64_t done_bytes = 0;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan& plan = plans[i];
+    if (plan.tensor == nullptr) continue;
+    std::byte* out = weights.arena_.data() + plan.offset;
+    Part& part = weights.parts_[i];
+    part.present = true;
+    if (needs[i].vector) {
+      auto* values = reinterpret_cast<float*>(out);
+      kernels::dequantize_file_row(plan.type, plan.tensor->data.data(), needs[i].cols, values);
+      part.values = std::span<const float>(values, static_cast<std::size_t>(needs[i].cols));
+    } else {
+      part.matrix = PanelMatrix{plan.type, needs[i].rows, needs[i].cols, out};
+      pack_matrix(part.matrix, plan.tensor->data.data(), out, pool);
+    }
+    if (file.mapped()) drop_pages(plan.tensor->data);
+    done_bytes += plan.tensor->data.size();
+    if (progress) progress(done_bytes, total_bytes);
+  }
+  return weights;
+}
+
+PanelMatrix Weights::matrix(std::size_t need) const {
+  assert(need < parts_.size() && "an index into the needs of load()");
+  return parts_[need].matrix;
+}
+
+std::span<const float> Weights::vector(std::size_t need) const {
+  assert(need < parts_.size() && "an index into the needs of load()");
+  return parts_[need].values;
+}
+
+bool Weights::present(std::size_t need) const {
+  assert(need < parts_.size() && "an index into the needs of load()");
+  return parts_[need].present;
+}
+
+}  // namespace turnstile::engine

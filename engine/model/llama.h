@@ -1,0 +1,85 @@
+// llama.h: the `llama` architecture on the CPU kernels (model.h has the contract of a model).
+//
+//   tokens -> embedding -> layer 0 .. n-1 (llama_layer.h) -> final norm -> head -> logits
+//
+// Options choose the instruction set and the numerics. Int8 (the product's path) quantises
+// activations and keeps K and V as f16; Float32 is the reference: dequantised weights, float
+// activations, K and V as f32, Scalar level only.
+//
+// Memory: weights (panels), the KV pool and the step workspace are three spans of huge pages.
+//         forward() allocates nothing.
+// Thread: load() on any thread; then the engine thread only. The model owns the worker pool.
+// Errors: load() returns a LoadError; forward() asserts its preconditions (model.h).
+// Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023; grouped
+//         query attention: Ainslie et al., "GQA", 2023.
+// Tests:  tests/engine/llama_tiny_test.cpp (small checkpoints), llama_smollm2_test.cpp (the real
+//         model against goldens), identity_test.cpp (the bitwise promise).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include <tl/expected.hpp>
+
+#include "engine/load_error.h"
+#include "engine/loader/gguf.h"
+#include "engine/loader/huge_pages.h"
+#include "engine/loader/weights.h"
+#include "engine/model/ladder_probe.h"
+#include "engine/model/llama_config.h"
+#include "engine/model/llama_weights.h"
+#include "engine/model/model.h"
+#include "engine/model/rope_table.h"
+#include "engine/model/step_rows.h"
+#include "engine/model/step_workspace.h"
+#include "kernels/kernel_table.h"
+#include "kernels/worker_pool.h"
+
+namespace turnstile::engine {
+
+struct LlamaOptions {
+  kernels::Level level = kernels::Level::Scalar;  // must be supported by this CPU
+  kernels::Numerics numerics = kernels::Numerics::Int8;
+  int threads = 1;        // of the worker pool, the caller included
+  LoadProgress progress;  // may be empty
+};
+
+class LlamaModel final : public Model {
+ public:
+  static tl::expected<std::unique_ptr<LlamaModel>, LoadError> load(const GgufFile& file,
+                                                                   const LlamaOptions& options);
+
+  std::size_t vocab_size() const override;
+  std::size_t context_length() const override;
+  std::size_t kv_block_bytes() const override;
+  bool reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
+               std::size_t max_logits_rows) override;
+  void forward(std::span<const StepSlice> slices, std::span<float> logits) override;
+  void copy_block(kernels::BlockId from, kernels::BlockId to) override;
+
+  const LlamaConfig& config() const { return config_; }
+  const kernels::KernelTable& table() const { return table_; }
+  std::size_t weight_bytes() const { return weights_.tensors.arena_bytes(); }
+  std::size_t workspace_bytes() const;
+
+  // Empty: none.
+  void set_probe(LadderProbe probe);
+
+ private:
+  LlamaModel(const LlamaConfig& config, const kernels::KernelTable& table, int threads);
+
+  LlamaConfig config_;
+  const kernels::KernelTable& table_;
+  kernels::WorkerPool pool_;
+  LlamaWeights weights_;
+  RopeTable rope_;
+  kernels::KvLayout kv_layout_;
+  HugePages kv_pool_;
+  std::optional<StepWorkspace> workspace_;
+  StepRows rows_;
+  std::size_t max_logits_rows_ = 0;
+  LadderProbe probe_;
+};
+
+}  // namespace turnstile::engine

@@ -1,0 +1,307 @@
+#include "engine/model/llama_layer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "engine/model/work_split.h"
+
+namespace turnstile::engine {
+
+namespace {
+
+using kernels::ActivationRows;
+using kernels::kPanelRows;
+using kernels::kQuantBlock;
+using kernels::OutputMode;
+using kernels::PanelMatrix;
+
+// Up to this many rows the caller does row-wise work alone: it takes less time than a barrier.
+constexpr int kSerialRows = 4;
+constexpr int kRowItemsPerThread = 4;
+
+std::size_t index(int value) { return static_cast<std::size_t>(value); }
+
+// Calls work(row) for each row, on the pool when there are enough of them.
+template <typename Work>
+void for_each_row(kernels::WorkerPool& pool, int rows, Work&& work) {
+  if (rows <= kSerialRows) {
+    for (int row = 0; row < rows; ++row) work(row);
+    return;
+  }
+  const int items = std::min(rows, kRowItemsPerThread * pool.threads());
+  pool.run(items, [&](int item, int) {
+    const int end = rows * (item + 1) / items;
+    for (int row = rows * item / items; row < end; ++row) work(row);
+  });
+}
+
+// Panels [begin, end) of a matrix as a matrix of its own.
+PanelMatrix panel_range(const PanelMatrix& w, int begin, int end) {
+  const int first_row = begin * kPanelRows;
+  return {w.type, std::min(end * kPanelRows, w.rows) - first_row, w.cols,
+          w.data + kernels::panel_bytes(w.type, first_row, w.cols)};
+}
+
+// normed = norm(residual) * weight, quantised when a product asks for it.
+void norm_rows(const LlamaStep& step, std::span<const float> weight, int rows, bool quantize) {
+  const ActivationRows normed = row_range(step.work.normed, 0, rows);
+  const std::size_t width = index(step.config.hidden);
+  for_each_row(step.pool, rows, [&](int row) {
+    step.table.rms_norm(step.work.residual + index(row) * width, weight.data(), step.config.hidden,
+                        step.config.norm_epsilon, normed.f32 + index(row) * width);
+    if (quantize) step.table.quantize(normed, row, row + 1);
+  });
+}
+
+// out (rows, w.rows) = or += w * x.
+void product(const LlamaStep& step, const PanelMatrix& w, const ActivationRows& x, float* out,
+             OutputMode mode) {
+  const WorkSplit split(w.panel_count(), x.rows, step.pool.threads());
+  const std::size_t stride = index(w.rows);
+  step.pool.run(split.items(), [&](int number, int) {
+    const WorkSplit::Item item = split.item(number);
+    step.table.matmul(w, row_range(x, item.row_begin, item.row_end), item.panel_begin,
+                      item.panel_end, out + index(item.row_begin) * stride, stride, mode);
+  });
+}
+
+// The products of Q, K and V, a few whole heads an item: then the item can rotate its heads, and
+// write its keys and values, without waiting for others. Heads of a size that is no multiple of a
+// panel are taken in groups that are one.
+class QkvPhase {
+ public:
+  QkvPhase(const LlamaStep& step, int layer)
+      : step_(step),
+        layer_(step.weights.layers[index(layer)]),
+        heads_per_item_(kPanelRows / std::gcd(step.config.head_dim, kPanelRows)),
+        q_items_(item_count(step.config.q_heads)),
+        kv_items_(item_count(step.config.kv_heads)),
+        rows_(static_cast<int>(step.rows.rows().size())),
+        row_tiles_((rows_ + WorkSplit::kRowTile - 1) / WorkSplit::kRowTile),
+        stride_(index(step.config.q_width() + 2 * step.config.kv_width())),
+        layer_kv_(step.kv_pool + step.kv_layout.offset(layer, 0, 0)) {
+    // A head block is addressed like a block of a cache with one head: head h of block b lies
+    // where block b * kv_heads + h would.
+    one_head_ = step.kv_layout;
+    one_head_.layers = 1;
+    one_head_.kv_heads = 1;
+    one_head_.block_count = step.kv_layout.block_count * index(step.config.kv_heads);
+  }
+
+  void run() {
+    // Items of keys and values are twice as large, so they go first.
+    step_.pool.run((kv_items_ + q_items_) * row_tiles_, [&](int number, int) {
+      const int item = number / row_tiles_;
+      const int tile = number % row_tiles_;
+      const int row_begin = rows_ * tile / row_tiles_;
+      const int row_end = rows_ * (tile + 1) / row_tiles_;
+      if (item < kv_items_) {
+        run_keys_and_values(item, row_begin, row_end);
+      } else {
+        run_queries(item - kv_items_, row_begin, row_end);
+      }
+    });
+  }
+
+ private:
+  int item_count(int heads) const { return (heads + heads_per_item_ - 1) / heads_per_item_; }
+
+  // Values of heads [item * heads_per_item, ...) of `w` for the rows, at column `first_col` of qkv.
+  void project(const PanelMatrix& w, int item, int first_col, int row_begin, int row_end) {
+    const int item_panels = heads_per_item_ * step_.config.head_dim / kPanelRows;
+    const int panel_begin = item * item_panels;
+    const int panel_end = std::min(panel_begin + item_panels, w.panel_count());
+    step_.table.matmul(w, row_range(step_.work.normed, row_begin, row_end), panel_begin, panel_end,
+                       step_.work.qkv + index(row_begin) * stride_ + index(first_col), stride_,
+                       OutputMode::Store);
+  }
+
+  void rotate(float* heads, int head_count, int row) {
+    const std::size_t position = step_.rows.rows()[index(row)].position;
+    step_.table.rope(heads, head_count, step_.config.head_dim, step_.config.rotary_dim,
+                     step_.rope.cos_at(position), step_.rope.sin_at(position));
+  }
+
+  void run_queries(int item, int row_begin, int row_end) {
+    project(layer_.q, item, 0, row_begin, row_end);
+    const int head = item * heads_per_item_;
+    const int heads = std::min(heads_per_item_, step_.config.q_heads - head);
+    for (int row = row_begin; row < row_end; ++row) {
+      rotate(step_.work.qkv + index(row) * stride_ + index(head * step_.config.head_dim), heads,
+             row);
+    }
+  }
+
+  void run_keys_and_values(int item, int row_begin, int row_end) {
+    const int k_col = step_.config.q_width();
+    const int v_col = k_col + step_.config.kv_width();
+    project(layer_.k, item, k_col, row_begin, row_end);
+    project(layer_.v, item, v_col, row_begin, row_end);
+    const int head_begin = item * heads_per_item_;
+    const int head_end = std::min(head_begin + heads_per_item_, step_.config.kv_heads);
+    const auto kv_heads = static_cast<kernels::BlockId>(step_.config.kv_heads);
+    for (int row = row_begin; row < row_end; ++row) {
+      float* values = step_.work.qkv + index(row) * stride_;
+      const StepRow& place = step_.rows.rows()[index(row)];
+      for (int head = head_begin; head < head_end; ++head) {
+        float* k = values + k_col + head * step_.config.head_dim;
+        const float* v = values + v_col + head * step_.config.head_dim;
+        rotate(k, 1, row);
+        step_.table.kv_write(one_head_, layer_kv_,
+                             place.block * kv_heads + static_cast<kernels::BlockId>(head),
+                             place.slot, k, v);
+      }
+    }
+  }
+
+  const LlamaStep& step_;
+  const LlamaLayerWeights& layer_;
+  const int heads_per_item_;
+  const int q_items_;
+  const int kv_items_;
+  const int rows_;
+  const int row_tiles_;
+  const std::size_t stride_;
+  std::byte* const layer_kv_;
+  kernels::KvLayout one_head_;
+};
+
+void attend_rows(const LlamaStep& step, int layer, std::span<const AttentionTile> tiles) {
+  const std::size_t qkv_stride = index(step.config.q_width() + 2 * step.config.kv_width());
+  const std::size_t out_stride = index(step.config.q_width());
+  const std::byte* layer_kv = step.kv_pool + step.kv_layout.offset(layer, 0, 0);
+  const int kv_heads = step.config.kv_heads;
+  step.pool.run(static_cast<int>(tiles.size()) * kv_heads, [&](int item, int worker) {
+    const AttentionTile& tile = tiles[index(item / kv_heads)];
+    kernels::AttentionRows rows;
+    rows.q = step.work.qkv + index(tile.first_row) * qkv_stride;
+    rows.q_stride = qkv_stride;
+    rows.out = step.work.attended.f32 + index(tile.first_row) * out_stride;
+    rows.out_stride = out_stride;
+    rows.rows = static_cast<int>(tile.slice->tokens.size());
+    rows.q_heads = step.config.q_heads;
+    rows.first_position = static_cast<int>(tile.slice->first_position);
+    rows.blocks = tile.slice->blocks.data();
+    step.table.attend(step.kv_layout, layer_kv, rows, item % kv_heads, tile.row_begin,
+                      tile.row_end, step.work.workers[index(worker)].attention);
+  });
+}
+
+// Moves the rows that want logits to the front of residual and attended.
+void keep_logits_rows(const LlamaStep& step) {
+  const std::size_t hidden = index(step.config.hidden);
+  const std::size_t width = index(step.config.q_width());
+  std::size_t to = 0;
+  for (const int row : step.rows.logits_rows()) {
+    const std::size_t from = index(row);
+    if (from != to) {
+      std::memcpy(step.work.residual + to * hidden, step.work.residual + from * hidden,
+                  hidden * sizeof(float));
+      std::memcpy(step.work.attended.f32 + to * width, step.work.attended.f32 + from * width,
+                  width * sizeof(float));
+    }
+    ++to;
+  }
+}
+
+void project_attended(const LlamaStep& step, const LlamaLayerWeights& layer, int rows) {
+  const ActivationRows attended = row_range(step.work.attended, 0, rows);
+  if (reads_quantized(step.table, layer.o)) {
+    for_each_row(step.pool, rows, [&](int row) { step.table.quantize(attended, row, row + 1); });
+  }
+  product(step, layer.o, attended, step.work.residual, OutputMode::Add);
+}
+
+// gated = silu(gate * normed) * (up * normed), a few columns of both an item.
+void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, int rows) {
+  const WorkSplit split(layer.gate.panel_count(), rows, step.pool.threads());
+  const bool quantize = reads_quantized(step.table, layer.down);
+  const ActivationRows& gated = step.work.gated;
+  step.pool.run(split.items(), [&](int number, int worker) {
+    const WorkSplit::Item item = split.item(number);
+    const WorkerScratch& scratch = step.work.workers[index(worker)];
+    const ActivationRows x = row_range(step.work.normed, item.row_begin, item.row_end);
+    const PanelMatrix gate = panel_range(layer.gate, item.panel_begin, item.panel_end);
+    const PanelMatrix up = panel_range(layer.up, item.panel_begin, item.panel_end);
+    const std::size_t cols = index(gate.rows);
+    step.table.matmul(gate, x, 0, gate.panel_count(), scratch.gate, cols, OutputMode::Store);
+    step.table.matmul(up, x, 0, up.panel_count(), scratch.up, cols, OutputMode::Store);
+    const int first_col = item.panel_begin * kPanelRows;
+    for (int row = 0; row < x.rows; ++row) {
+      float* gate_row = scratch.gate + index(row) * cols;
+      const float* up_row = scratch.up + index(row) * cols;
+      const int step_row = item.row_begin + row;
+      if (quantize) {
+        step.table.swiglu(gate_row, up_row, gate.rows, gate_row);
+        ActivationRows part = block_range(gated, step_row, first_col / kQuantBlock,
+                                          (first_col + gate.rows) / kQuantBlock);
+        part.f32 = gate_row;
+        step.table.quantize(part, 0, 1);
+      } else {
+        step.table.swiglu(gate_row, up_row, gate.rows,
+                          gated.f32 + index(step_row) * index(gated.cols) + index(first_col));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+bool reads_quantized(const kernels::KernelTable& table, const PanelMatrix& w) {
+  return table.numerics == kernels::Numerics::Int8 && w.type != kernels::WeightType::F32 &&
+         w.type != kernels::WeightType::F16;
+}
+
+void embed_rows(const LlamaStep& step) {
+  const std::span<const StepRow> rows = step.rows.rows();
+  for_each_row(step.pool, static_cast<int>(rows.size()), [&](int row) {
+    kernels::dequantize_row(step.weights.embedding, static_cast<int>(rows[index(row)].token),
+                            step.work.residual + index(row) * index(step.config.hidden));
+  });
+}
+
+void run_layer(const LlamaStep& step, int layer_index) {
+  const LlamaLayerWeights& layer = step.weights.layers[index(layer_index)];
+  const LlamaConfig& config = step.config;
+  const auto probe = [&](std::string_view point, const float* values, int rows, int cols) {
+    if (step.probe) step.probe(point, layer_index, values, rows, cols);
+  };
+  int rows = static_cast<int>(step.rows.rows().size());
+
+  norm_rows(step, layer.attn_norm, rows,
+            reads_quantized(step.table, layer.q) || reads_quantized(step.table, layer.k) ||
+                reads_quantized(step.table, layer.v));
+  probe("attn_norm", step.work.normed.f32, rows, config.hidden);
+  QkvPhase(step, layer_index).run();
+  probe("qkv", step.work.qkv, rows, config.q_width() + 2 * config.kv_width());
+
+  if (layer_index + 1 == config.layers) {
+    attend_rows(step, layer_index, step.rows.logits_tiles());
+    keep_logits_rows(step);
+    rows = static_cast<int>(step.rows.logits_rows().size());
+    if (rows == 0) return;
+  } else {
+    attend_rows(step, layer_index, step.rows.tiles());
+  }
+  probe("attended", step.work.attended.f32, rows, config.q_width());
+  project_attended(step, layer, rows);
+  probe("attn_residual", step.work.residual, rows, config.hidden);
+
+  norm_rows(step, layer.ffn_norm, rows,
+            reads_quantized(step.table, layer.gate) || reads_quantized(step.table, layer.up));
+  probe("ffn_norm", step.work.normed.f32, rows, config.hidden);
+  project_gated(step, layer, rows);
+  product(step, layer.down, row_range(step.work.gated, 0, rows), step.work.residual,
+          OutputMode::Add);
+  probe("layer_out", step.work.residual, rows, config.hidden);
+}
+
+void compute_logits(const LlamaStep& step, int rows, float* logits) {
+  norm_rows(step, step.weights.output_norm, rows, reads_quantized(step.table, step.weights.head));
+  if (step.probe) step.probe("output_norm", 0, step.work.normed.f32, rows, step.config.hidden);
+  product(step, step.weights.head, row_range(step.work.normed, 0, rows), logits,
+          OutputMode::Store);
+}
+
+}  // namespace turnstile::engine

@@ -1,0 +1,66 @@
+#include "engine/model/step_rows.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace turnstile::engine {
+
+namespace {
+
+// Scores that a tile computes, up to a constant.
+std::uint64_t cost(const AttentionTile& tile) {
+  const auto rows = static_cast<std::uint64_t>(tile.row_end - tile.row_begin);
+  return rows * (tile.slice->first_position + static_cast<std::uint64_t>(tile.row_end));
+}
+
+void sort_by_cost(std::vector<AttentionTile>& tiles) {
+  std::sort(tiles.begin(), tiles.end(), [](const AttentionTile& a, const AttentionTile& b) {
+    if (cost(a) != cost(b)) return cost(a) > cost(b);
+    return a.first_row + a.row_begin < b.first_row + b.row_begin;
+  });
+}
+
+}  // namespace
+
+void StepRows::reserve(std::size_t max_rows) {
+  rows_.reserve(max_rows);
+  tiles_.reserve(max_rows);
+  logits_tiles_.reserve(max_rows);
+  logits_rows_.reserve(max_rows);
+}
+
+void StepRows::assign(std::span<const StepSlice> slices) {
+  rows_.clear();
+  tiles_.clear();
+  logits_tiles_.clear();
+  logits_rows_.clear();
+  for (const StepSlice& slice : slices) add_slice(slice);
+  sort_by_cost(tiles_);
+  sort_by_cost(logits_tiles_);
+}
+
+void StepRows::add_slice(const StepSlice& slice) {
+  assert(!slice.tokens.empty() && "a slice has at least one token");
+  assert(rows_.size() + slice.tokens.size() <= rows_.capacity() &&
+         "a step has at most max_step_tokens tokens");
+  const std::size_t end = slice.first_position + slice.tokens.size();
+  assert(end <= slice.blocks.size() * kernels::kKvBlockTokens &&
+         "the block table covers the slice's last position");
+
+  const auto first_row = static_cast<int>(rows_.size());
+  for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
+    const auto position = static_cast<std::uint32_t>(slice.first_position + i);
+    rows_.push_back({slice.tokens[i], position, slice.blocks[position / kernels::kKvBlockTokens],
+                     static_cast<int>(position % kernels::kKvBlockTokens)});
+  }
+  const auto row_count = static_cast<int>(slice.tokens.size());
+  for (int begin = 0; begin < row_count; begin += kTileRows) {
+    tiles_.push_back({&slice, first_row, begin, std::min(begin + kTileRows, row_count)});
+  }
+  if (slice.wants_logits) {
+    logits_rows_.push_back(first_row + row_count - 1);
+    logits_tiles_.push_back({&slice, first_row, row_count - 1, row_count});
+  }
+}
+
+}  // namespace turnstile::engine

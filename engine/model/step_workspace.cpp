@@ -1,0 +1,101 @@
+#include "engine/model/step_workspace.h"
+
+#include <limits>
+
+#include "engine/model/work_split.h"
+#include "kernels/kernel_table.h"
+#include "kernels/panel.h"
+
+namespace turnstile::engine {
+
+namespace {
+
+using kernels::ActivationRows;
+using kernels::kQuantBlock;
+
+constexpr std::size_t kAlignment = 64;
+
+// Hands out aligned pieces. A first pass without memory adds up the size, so the list of pieces
+// is written once.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+
+  template <typename T>
+  T* take(std::size_t rows, std::size_t cols) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    const std::size_t bytes = rows * cols * sizeof(T);
+    used_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return piece;
+  }
+
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+ActivationRows take_activations(Carver& carver, std::size_t rows, int cols) {
+  const auto width = static_cast<std::size_t>(cols);
+  const std::size_t blocks = width / static_cast<std::size_t>(kQuantBlock);
+  ActivationRows x;
+  x.rows = static_cast<int>(rows);
+  x.cols = cols;
+  x.f32 = carver.take<float>(rows, width);
+  x.q = carver.take<std::int8_t>(rows, width);
+  x.scale = carver.take<float>(rows, blocks);
+  x.scaled_sum = carver.take<float>(rows, blocks);
+  return x;
+}
+
+void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::size_t rows) {
+  work.residual = carver.take<float>(rows, static_cast<std::size_t>(config.hidden));
+  work.normed = take_activations(carver, rows, config.hidden);
+  work.qkv = carver.take<float>(
+      rows, static_cast<std::size_t>(config.q_width() + 2 * config.kv_width()));
+  work.attended = take_activations(carver, rows, config.q_width());
+  work.gated = take_activations(carver, rows, config.feed_forward);
+  constexpr auto kItemCols =
+      static_cast<std::size_t>(WorkSplit::kMaxItemPanels * kernels::kPanelRows);
+  for (WorkerScratch& worker : work.workers) {
+    worker.gate = carver.take<float>(WorkSplit::kRowTile, kItemCols);
+    worker.up = carver.take<float>(WorkSplit::kRowTile, kItemCols);
+    worker.attention = carver.take<float>(
+        1, kernels::attention_scratch_floats(config.head_dim, config.heads_per_group()));
+  }
+}
+
+}  // namespace
+
+std::optional<StepWorkspace> StepWorkspace::allocate(const LlamaConfig& config,
+                                                     std::size_t max_rows, int threads) {
+  StepWorkspace work;
+  work.workers.resize(static_cast<std::size_t>(threads));
+  Carver sizes(nullptr);
+  carve(work, sizes, config, max_rows);
+  auto memory = HugePages::allocate(sizes.used());
+  if (!memory) return std::nullopt;
+  work.memory = std::move(*memory);
+  Carver pieces(work.memory.data());
+  carve(work, pieces, config, max_rows);
+  return work;
+}
+
+ActivationRows row_range(const ActivationRows& x, int begin, int end) {
+  const auto first = static_cast<std::size_t>(begin);
+  const auto width = static_cast<std::size_t>(x.cols);
+  const std::size_t blocks = width / static_cast<std::size_t>(kQuantBlock);
+  return {end - begin, x.cols, x.f32 + first * width, x.q + first * width,
+          x.scale + first * blocks, x.scaled_sum + first * blocks};
+}
+
+ActivationRows block_range(const ActivationRows& x, int row, int block_begin, int block_end) {
+  const ActivationRows whole = row_range(x, row, row + 1);
+  const auto block = static_cast<std::size_t>(block_begin);
+  const std::size_t col = block * static_cast<std::size_t>(kQuantBlock);
+  return {1, (block_end - block_begin) * kQuantBlock, whole.f32 + col, whole.q + col,
+          whole.scale + block, whole.scaled_sum + block};
+}
+
+}  // namespace turnstile::engine

@@ -1,0 +1,52 @@
+// step_workspace.h: every intermediate value of a step, allocated once for the largest step.
+//
+//   name      rows x cols                    written by              read by
+//   residual  rows x hidden                  embedding, O, down      norms
+//   normed    rows x hidden                  norms                   Q, K, V; gate, up; head
+//   qkv       rows x (q_width + 2 kv_width)  Q, K, V and rope        attention, KV write
+//   attended  rows x q_width                 attention               O
+//   gated     rows x feed_forward            SwiGLU                  down
+//   worker    gate and up of one work item, attention scratch, one set for each worker
+//
+// All arrays start at 64 bytes. Rows have no gaps.
+// Ownership: one span of huge pages; the views stay valid when the workspace is moved.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "engine/loader/huge_pages.h"
+#include "engine/model/llama_config.h"
+#include "kernels/activations.h"
+
+namespace turnstile::engine {
+
+struct WorkerScratch {
+  float* gate = nullptr;  // (WorkSplit::kRowTile, WorkSplit::kMaxItemPanels * 16)
+  float* up = nullptr;    // the same
+  float* attention = nullptr;
+};
+
+struct StepWorkspace {
+  HugePages memory;
+  float* residual = nullptr;
+  kernels::ActivationRows normed;
+  float* qkv = nullptr;
+  kernels::ActivationRows attended;
+  kernels::ActivationRows gated;
+  std::vector<WorkerScratch> workers;
+
+  // nullopt when the memory cannot be had.
+  static std::optional<StepWorkspace> allocate(const LlamaConfig& config, std::size_t max_rows,
+                                               int threads);
+};
+
+// Rows [begin, end) of x.
+kernels::ActivationRows row_range(const kernels::ActivationRows& x, int begin, int end);
+
+// The 32-column blocks [block_begin, block_end) of one row of x, as a row of their own.
+kernels::ActivationRows block_range(const kernels::ActivationRows& x, int row, int block_begin,
+                                    int block_end);
+
+}  // namespace turnstile::engine
