@@ -18,7 +18,7 @@ step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
 # run_suites NAME FOLDER MESON_TEST_ARGUMENT…: runs a folder's tests, keeps the logs for the count.
 run_suites() {
-  local name=$1 folder=$2 logs=$results/$1
+  local folder=$2 logs=$results/$1
   shift 2
   mkdir -p "$logs"
   GTEST_OUTPUT="json:$logs/gtest/" meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || true
