@@ -1,0 +1,141 @@
+// The small checkpoints of architecture `llama` against reference outputs, for both numerics.
+//
+// `llama`: 8 query and 2 key heads, head size not hidden/heads, untied head.
+// `llama_tied_rope_scaled`: Llama 3 rope scaling as a tensor, tied head.
+#include <gtest/gtest.h>
+
+#include <simdjson.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/loader/gguf.h"
+#include "engine/model/llama.h"
+#include "tests/support/golden_files.h"
+#include "tests/support/teacher_forcing.h"
+
+namespace turnstile {
+namespace {
+
+using engine::TokenId;
+
+std::unique_ptr<engine::LlamaModel> load_tiny(const std::string& family, kernels::Level level,
+                                              kernels::Numerics numerics, int threads) {
+  const auto file = engine::GgufFile::open(tests::golden_path("tiny/" + family + "/model.gguf"));
+  EXPECT_TRUE(file) << file.error().where << ": " << file.error().what;
+  engine::LlamaOptions options;
+  options.level = level;
+  options.numerics = numerics;
+  options.threads = threads;
+  auto model = engine::LlamaModel::load(*file, options);
+  EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
+  EXPECT_TRUE((*model)->reserve(16, 256, tests::kForcingLogitsRows));
+  return std::move(*model);
+}
+
+template <typename T>
+std::vector<T> numbers(simdjson::dom::element array) {
+  std::vector<T> out;
+  for (const auto value : simdjson::dom::array(array)) {
+    out.push_back(static_cast<T>(double(value)));
+  }
+  return out;
+}
+
+float largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  float largest = 0.0F;
+  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+struct Bounds {
+  float last_logits;
+  double margin;  // greedy ids must be equal where the reference's margin is above
+};
+
+// Last logits, chunks of every stated split, the argmax of every position, and 16 greedy tokens.
+void check_family(const std::string& family, engine::LlamaModel& model, const Bounds& bounds) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element expected =
+      parser.load(tests::golden_path("tiny/" + family + "/expected.json"));
+  for (const auto sequence : expected["sequences"].get_array()) {
+    const auto ids = numbers<TokenId>(sequence["ids"]);
+    SCOPED_TRACE(family + ", length " + std::to_string(ids.size()));
+    EXPECT_LE(largest_difference(tests::last_logits(model, ids),
+                                 numbers<float>(sequence["last_logits"])),
+              bounds.last_logits);
+
+    simdjson::dom::array chunks;
+    if (sequence["chunks"].get(chunks) == simdjson::SUCCESS) {
+      for (const auto chunk : chunks) {
+        EXPECT_LE(largest_difference(
+                      tests::last_logits(model, ids, std::size_t(std::uint64_t(chunk["split"]))),
+                      numbers<float>(chunk["last_logits"])),
+                  bounds.last_logits);
+      }
+    }
+
+    std::vector<TokenId> text = ids;
+    std::vector<double> margins;
+    for (const auto step : sequence["greedy"].get_array()) {
+      text.push_back(static_cast<TokenId>(std::uint64_t(step["id"])));
+      margins.push_back(double(step["margin"]));
+    }
+    tests::for_each_prediction(
+        model, text, ids.size(), [&](std::size_t i, std::span<const float> logits) {
+          if (margins[i - ids.size()] > bounds.margin) EXPECT_EQ(tests::argmax(logits), text[i]);
+        });
+  }
+}
+
+constexpr const char* kFamilies[] = {"llama", "llama_tied_rope_scaled"};
+constexpr Bounds kExact{5e-4F, 0.0};
+constexpr Bounds kHalfCache{0.1F, 0.2};
+
+TEST(LlamaTiny, ReferenceNumericsGiveTheReferenceLogitsAndText) {
+  for (const char* family : kFamilies) {
+    const auto model = load_tiny(family, kernels::Level::Scalar, kernels::Numerics::Float32, 1);
+    check_family(family, *model, kExact);
+  }
+}
+
+TEST(LlamaTiny, EveryLevelWithHalfPrecisionCacheStaysWithinItsBound) {
+  for (const kernels::Level level :
+       {kernels::Level::Scalar, kernels::Level::Avx2, kernels::Level::Avx512Vnni}) {
+    if (!kernels::level_supported(level)) continue;
+    for (const char* family : kFamilies) {
+      SCOPED_TRACE(kernels::to_string(level));
+      const auto model = load_tiny(family, level, kernels::Numerics::Int8, 2);
+      check_family(family, *model, kHalfCache);
+    }
+  }
+}
+
+// Predictions inside a step (slices of one token) are those of a sequence fed at once.
+TEST(LlamaTiny, EveryPositionPredictsTheReferenceArgmax) {
+  simdjson::dom::parser parser;
+  for (const char* family : kFamilies) {
+    const auto model = load_tiny(family, kernels::Level::Scalar, kernels::Numerics::Float32, 2);
+    simdjson::dom::element expected =
+        parser.load(tests::golden_path(std::string("tiny/") + family + "/expected.json"));
+    for (const auto sequence : expected["sequences"].get_array()) {
+      auto ids = numbers<TokenId>(sequence["ids"]);
+      const auto best = numbers<TokenId>(sequence["argmax_at_each_position"]);
+      ASSERT_EQ(best.size(), ids.size());
+      ids.push_back(0);  // a place after the last id, so that its prediction is asked for too
+      std::size_t count = 0;
+      tests::for_each_prediction(*model, ids, 1,
+                                 [&](std::size_t i, std::span<const float> logits) {
+                                   EXPECT_EQ(tests::argmax(logits), best[i - 1]) << family << i;
+                                   ++count;
+                                 });
+      EXPECT_EQ(count, best.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnstile
