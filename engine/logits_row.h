@@ -1,0 +1,73 @@
+// logits_row.h: one pass over a row of logits, and what can be answered quickly afterwards.
+//
+// scan() cuts the row into tiles of 64 and keeps the greatest value of each. That answers:
+//   best          the greatest value of all, the lowest id among equals
+//   top_bound(k)  the k-th greatest tile maximum: at least k values reach it, so it is a lower
+//                 bound of the k-th greatest value, and few values beyond the best k reach it
+//   gather(v)     every value >= v in the order of ids, skipping tiles that have none
+// so that the sampler never sorts the vocabulary.
+//
+// weight(x) = exp((x - best) / temperature), in float, the same function everywhere; sums are taken
+// in one fixed order (16 lanes, then tiles of 256 in double), so that the result is the same bits
+// on every host and at every vector width. Below 2^-126 a weight is exactly 0.
+//
+// Thread: engine thread. Shapes: rows are (vocab) floats. No allocation after construction.
+// Cost:   scan 49,152 values: 5-12 us; sum of weights: 13 us with AVX2, 45 us without.
+// Tests:  tests/engine/logits_row_test.cpp.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "engine/token_id.h"
+
+namespace turnstile::engine {
+
+struct Candidate {
+  float logit = 0.0F;
+  TokenId token = 0;
+};
+
+// Best first; among equal logits the lowest id.
+constexpr bool is_better(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+// The weight of a logit that lies `below_best` (<= 0, already divided by the temperature).
+float weight_of(float below_best);
+
+class LogitsRow {
+ public:
+  explicit LogitsRow(std::size_t vocab_size);
+
+  // REQUIRES: vocab_size values, alive until the next scan(). -infinity is a value; the row is
+  // usable if none is NaN or +infinity and not all are -infinity.
+  void scan(std::span<const float> row);
+  bool all_finite() const { return all_finite_; }
+
+  float operator[](TokenId token) const { return row_[token]; }
+  std::size_t size() const { return row_.size(); }
+  float best_logit() const { return best_; }
+  TokenId best_token() const;
+
+  // REQUIRES: 1 <= k. -infinity where k exceeds the number of tiles: then all values qualify.
+  float top_bound(std::size_t k);
+  void gather(float at_least, std::vector<Candidate>& out) const;
+
+  // Sum over the row of exp((x - best) * inverse_temperature). REQUIRES: a usable row.
+  double sum_weights(float inverse_temperature);
+  // The token where the running sum of the last sum_weights() first exceeds `target`.
+  TokenId token_at(double target) const;
+
+ private:
+  std::span<const float> row_;
+  std::vector<float> tile_best_;       // of 64 values each
+  std::vector<float> tile_best_copy_;  // for selection
+  std::vector<float> tile_weight_;     // of 256 values each, by sum_weights()
+  float inverse_temperature_ = 1.0F;
+  float best_ = 0.0F;
+  bool all_finite_ = false;
+};
+
+}  // namespace turnstile::engine

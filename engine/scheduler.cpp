@@ -1,0 +1,225 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace turnstile::engine {
+namespace {
+
+bool comes_before(const Sequence* a, const Sequence* b) { return a->order < b->order; }
+
+void insert_in_order(std::vector<Sequence*>& list, Sequence& sequence) {
+  list.insert(std::upper_bound(list.begin(), list.end(), &sequence, comes_before), &sequence);
+}
+
+void erase_in_order(std::vector<Sequence*>& list, const Sequence& sequence) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &sequence, comes_before);
+  assert(place != list.end() && *place == &sequence && "a sequence is in the list of its phase");
+  list.erase(place);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Limits& limits)
+    : limits_(limits), kv_(limits.kv_cache_blocks, limits.enable_prefix_caching) {
+  running_.reserve(limits.max_num_seqs);
+}
+
+void Scheduler::add(Sequence& sequence, std::size_t choices) {
+  assert(sequence.phase == SequencePhase::Unborn && "a sequence is added once");
+  assert(sequence.final_tokens <= limits_.max_model_len && "the request was checked");
+  listed_ += choices;
+  // Grows by halves: a reserve of the exact size would copy the list at every arrival.
+  if (waiting_.capacity() < listed_) waiting_.reserve(listed_ + listed_ / 2);
+  sequence.phase = SequencePhase::Waiting;
+  insert_in_order(waiting_, sequence);
+}
+
+void Scheduler::plan(StepPlan& plan) {
+  plan.clear();
+  plan_decodes(plan);
+  plan_chunks(plan);
+  if (plan.paused.empty()) admit_waiting(plan);
+}
+
+void Scheduler::plan_decodes(StepPlan& plan) {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    if (sequence.remaining() != 1) continue;
+    while (sequence.table.blocks.size() < blocks_for(sequence.tokens.size()) &&
+           kv_.available() == 0 && sequence.phase == SequencePhase::Running) {
+      // The last one is this one or comes later, so it is not in the plan yet.
+      pause(*running_.back(), plan);
+    }
+    if (sequence.phase != SequencePhase::Running) break;
+    kv_.extend(sequence.table, sequence.tokens.size());
+    add_slice(sequence, 1, plan);
+  }
+}
+
+void Scheduler::plan_chunks(StepPlan& plan) {
+  for (Sequence* sequence : running_) {
+    const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
+    if (rows_left == 0) return;
+    if (sequence->remaining() == 1) continue;
+    add_slice(*sequence, std::min(sequence->remaining(), rows_left), plan);
+  }
+}
+
+void Scheduler::admit_waiting(StepPlan& plan) {
+  std::size_t slots = used_slots();
+  for (std::size_t i = 0; i < waiting_.size();) {
+    Sequence& sequence = *waiting_[i];
+    if (plan.rows >= limits_.max_num_batched_tokens) return;
+    if (slots + slots_of(sequence) > limits_.max_num_seqs) return;
+    const Admit admit = try_admit(sequence, plan);
+    if (admit == Admit::NoRoom) return;
+    slots += slots_of(sequence);
+    if (admit == Admit::InFlight) {
+      ++i;
+      continue;
+    }
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    insert_in_order(running_, sequence);
+  }
+}
+
+Scheduler::Admit Scheduler::try_admit(Sequence& sequence, StepPlan& plan) {
+  const KvCache::Prefix prefix = kv_.find_prefix(sequence.table, sequence.tokens);
+  if (is_in_flight(sequence, prefix.blocks.size())) return Admit::InFlight;
+  const std::size_t needed = blocks_for(sequence.tokens.size()) - prefix.blocks.size();
+  if (needed + prefix.idle + spare_blocks() > kv_.available()) return Admit::NoRoom;
+  const auto hit_tokens =
+      static_cast<std::uint32_t>(prefix.blocks.size() * kernels::kKvBlockTokens);
+  const auto rows = static_cast<std::uint32_t>(sequence.tokens.size()) - hit_tokens;
+  const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
+  if (!limits_.enable_chunked_prefill && rows > rows_left) return Admit::NoRoom;
+
+  kv_.adopt(sequence.table, prefix);
+  kv_.extend(sequence.table, sequence.tokens.size());
+  sequence.computed = hit_tokens;
+  sequence.computed_once = std::max(sequence.computed_once, hit_tokens);
+  plan.admitted.push_back(
+      {.sequence = &sequence, .hit_tokens = hit_tokens, .resumed = sequence.has_run});
+  sequence.phase = SequencePhase::Running;
+  sequence.has_run = true;
+  add_slice(sequence, std::min(rows, rows_left), plan);
+  return Admit::Yes;
+}
+
+void Scheduler::pause(Sequence& sequence, StepPlan& plan) {
+  kv_.release(sequence.table);
+  sequence.computed = 0;
+  sequence.phase = SequencePhase::Waiting;
+  erase_in_order(running_, sequence);
+  insert_in_order(waiting_, sequence);
+  plan.paused.push_back(&sequence);
+}
+
+void Scheduler::add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan) const {
+  const bool wants_logits = rows == sequence.remaining();
+  plan.slices.push_back({.sequence = &sequence, .rows = rows, .wants_logits = wants_logits});
+  plan.rows += rows;
+  plan.logits_rows += wants_logits ? 1 : 0;
+  assert(plan.rows <= limits_.max_num_batched_tokens && "a step has at most so many rows");
+}
+
+bool Scheduler::is_in_flight(const Sequence& waiting, std::size_t block_index) const {
+  if (!kv_.prefix_caching()) return false;
+  if (block_index >= (waiting.tokens.size() - 1) / kernels::kKvBlockTokens) return false;
+  const PrefixKey& key = waiting.table.keys[block_index];
+  for (const Sequence* sequence : running_) {
+    const BlockTable& table = sequence->table;
+    if (table.published <= block_index && block_index < table.keys.size() && !table.collided &&
+        table.keys[block_index] == key) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::size_t Scheduler::spare_blocks() const {
+  return static_cast<std::size_t>(
+      std::count_if(running_.begin(), running_.end(), [](const Sequence* sequence) {
+        // The last token of a sequence is never computed, so it needs no place.
+        return sequence->table.blocks.size() < blocks_for(sequence->final_tokens - 1);
+      }));
+}
+
+std::size_t Scheduler::slots_of(const Sequence& sequence) const {
+  return std::min<std::size_t>(sequence.slots, limits_.max_num_seqs);
+}
+
+std::size_t Scheduler::used_slots() const {
+  std::size_t slots = 0;
+  for (const Sequence* sequence : running_) slots += slots_of(*sequence);
+  return slots;
+}
+
+void Scheduler::on_computed(Sequence& sequence, std::uint32_t rows) {
+  sequence.computed += rows;
+  sequence.computed_once = std::max(sequence.computed_once, sequence.computed);
+  kv_.publish(sequence.table, sequence.tokens, sequence.computed);
+}
+
+std::optional<std::pair<kernels::BlockId, kernels::BlockId>> Scheduler::fork(Sequence& parent,
+                                                                             Sequence& born) {
+  assert(parent.phase == SequencePhase::Running && parent.computed == parent.prompt_tokens &&
+         "choices part where the prompt ends");
+  assert(born.phase == SequencePhase::Unborn && "a choice is born once");
+  born.has_run = true;
+  born.computed_once = parent.computed;
+  const bool needs_copy = parent.computed % kernels::kKvBlockTokens != 0;
+  if (running_.size() >= limits_.max_num_seqs || (needs_copy && kv_.available() == 0)) {
+    born.phase = SequencePhase::Waiting;
+    insert_in_order(waiting_, born);
+    return std::nullopt;
+  }
+  born.phase = SequencePhase::Running;
+  born.computed = parent.computed;
+  insert_in_order(running_, born);
+  return kv_.fork(parent.table, born.table, parent.computed);
+}
+
+void Scheduler::finish(Sequence& sequence) {
+  switch (sequence.phase) {
+    case SequencePhase::Running:
+      kv_.release(sequence.table);
+      erase_in_order(running_, sequence);
+      break;
+    case SequencePhase::Waiting:
+      erase_in_order(waiting_, sequence);
+      break;
+    case SequencePhase::Unborn:
+      break;
+    case SequencePhase::Finished:
+      assert(false && "a sequence ends once");
+  }
+  sequence.phase = SequencePhase::Finished;
+  --listed_;
+}
+
+void Scheduler::check_invariants() const {
+  kv_.check_invariants();
+  std::vector<std::uint32_t> holders(kv_.total(), 0);
+  for (const Sequence* sequence : running_) {
+    assert(sequence->phase == SequencePhase::Running && "running sequences run");
+    const BlockTable& table = sequence->table;
+    assert(table.blocks.size() >= blocks_for(sequence->computed) && "what is computed has a place");
+    assert(table.published <= sequence->computed / kernels::kKvBlockTokens &&
+           "only written blocks are published");
+    for (const kernels::BlockId block : table.blocks) ++holders[block];
+  }
+  for (const Sequence* sequence : waiting_) {
+    assert(sequence->phase == SequencePhase::Waiting && "waiting sequences wait");
+    assert(sequence->table.blocks.empty() && sequence->computed == 0 && "and hold nothing");
+  }
+  for (kernels::BlockId block = 0; block < holders.size(); ++block) {
+    assert(holders[block] == kv_.holders(block) && "each table entry is one holder");
+  }
+  assert(std::is_sorted(running_.begin(), running_.end(), comes_before) && "running in order");
+  assert(std::is_sorted(waiting_.begin(), waiting_.end(), comes_before) && "waiting in order");
+  assert(running_.size() <= limits_.max_num_seqs && "a slot for each running sequence");
+}
+
+}  // namespace turnstile::engine
