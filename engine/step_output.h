@@ -26,7 +26,8 @@ namespace turnstile::engine {
 enum class EventKind : std::uint8_t { Bound, PromptComputed, Token, Paused, Resumed, Finished };
 
 enum class FinishReason : std::uint8_t {
-  StopToken,   // an end-of-generation token or one of stop.token_ids; `token` tells which
+  StopToken,   // an end-of-generation token or one of stop.token_ids; `token` tells which. It was
+               // generated, so it counts as a completion token, but has no Token event and no text
   StopString,  // `stop_index` tells which of stop.strings
   Length,      // max_tokens generated
   Cancelled,   // Engine::cancel
