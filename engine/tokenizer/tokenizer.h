@@ -104,13 +104,15 @@ class Tokenizer {
   std::optional<TokenId> eos() const { return eos_; }
   // Whether the model expects bos() in front of a prompt that no template wrote.
   bool adds_bos() const { return adds_bos_; }
-  // The token that stands for exactly these bytes; the smallest id if there are several.
+  // The token that stands for exactly these bytes; the smallest id if there are several. Looks at
+  // every token: for start-up and tests.
   std::optional<TokenId> find_token(std::string_view bytes) const;
 
  private:
   Tokenizer() = default;
   void encode_run(std::string_view run, std::vector<TokenId>& out) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
+  void merge_piece(std::string_view piece, std::vector<TokenId>& out) const;
   tl::expected<void, LoadError> add_tokens(const TokenizerParts& parts);
   tl::expected<void, LoadError> add_merges(const TokenizerParts& parts);
   tl::expected<void, LoadError> add_special_tokens(const TokenizerParts& parts);
@@ -124,6 +126,8 @@ class Tokenizer {
   PreTokenizer pre_tokenizer_ = PreTokenizer::Gpt2;
   std::string pre_tokenizer_name_;
   SpecialTokens special_;
+  static constexpr TokenId kNoToken = 0xFFFF'FFFFu;
+  std::array<TokenId, 256> byte_tokens_{};  // kNoToken for a byte without a token
   MergeTable merges_;
   PieceTable whole_pieces_;  // the pieces that merging turns into the one token of the same bytes
   std::optional<TokenId> bos_, eos_;
