@@ -86,7 +86,9 @@ void check_family(const std::string& family, engine::LlamaModel& model, const Bo
     }
     tests::for_each_prediction(
         model, text, ids.size(), [&](std::size_t i, std::span<const float> logits) {
-          if (margins[i - ids.size()] > bounds.margin) EXPECT_EQ(tests::argmax(logits), text[i]);
+          if (margins[i - ids.size()] > bounds.margin) {
+            EXPECT_EQ(tests::argmax(logits), text[i]);
+          }
         });
   }
 }
