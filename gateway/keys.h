@@ -6,9 +6,8 @@
 //                                                compared with the stored hash in constant time
 //
 // keys.toml holds ids, teams, limits and hashes, never a secret. The pepper is a separate 0600 file:
-// a stolen keys.toml alone cannot be tested against guesses. A text whose check characters are wrong
-// (a typo, a truncated paste) is refused before anything is computed; an unknown id costs the same
-// HMAC and the same comparison as a known one, so that time tells nobody which ids exist.
+// a stolen keys.toml alone cannot be tested against guesses. A malformed text and an unknown id cost
+// the same HMAC and the same comparison as a known one, so that time tells nobody which ids exist.
 //
 // Thread:  I/O. Cost of authenticate(): one HMAC of 50 bytes, about 1 us.
 // Reload:  reload_if_changed() compares inode, size and mtime; a file with errors changes nothing.
@@ -54,6 +53,9 @@ struct AuthError {
 };
 
 enum class KeyReload : std::uint8_t { Unchanged, Applied, Rejected };
+
+// The pepper's text, without a line feed. The error is a sentence without the file's name.
+tl::expected<std::string, std::string> read_pepper(const std::filesystem::path& file);
 
 class KeyStore {
  public:

@@ -1,0 +1,30 @@
+// toml_text.h: text to TOML table, with an error that has a place.
+//
+// Included by the readers of turnstile.toml and keys.toml only: toml++ is a heavy header.
+//
+// Limits: toml++ recurses once per part of a dotted key, so a key of a million parts would end the
+// process; a file over kMaxTomlBytes or a key over kMaxKeyParts is refused before it is parsed.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <tl/expected.hpp>
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include "gateway/config.h"
+
+namespace turnstile::gateway {
+
+inline constexpr std::size_t kMaxTomlBytes = 4 << 20;
+inline constexpr std::size_t kMaxKeyParts = 16;
+
+tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const std::string& file);
+
+// The error for a node, or for the key of a node, at its place in the file.
+ConfigError error_at(const std::string& file, const toml::source_region& where,
+                     std::string message);
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,44 @@
+// whole_file.h: reads and replaces small files as a whole.
+//
+// A replacement is written to a new file beside the old one, synced, and renamed over it, so that a
+// reader sees the old or the new text and a crash leaves one of them.
+//
+// Thread: any. Errors: a sentence that names the path.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <tl/expected.hpp>
+
+namespace turnstile::gateway {
+
+// Regular files up to 16 MiB.
+tl::expected<std::string, std::string> read_whole_file(const std::filesystem::path& path);
+
+// Keeps the mode of an existing file; a new one gets `mode`.
+tl::expected<void, std::string> replace_file(const std::filesystem::path& path,
+                                             std::string_view text, unsigned mode);
+
+// Fails when the file exists.
+tl::expected<void, std::string> create_file(const std::filesystem::path& path,
+                                            std::string_view text, unsigned mode);
+
+// Whether group or others may read or write it.
+bool is_open_to_others(const std::filesystem::path& path);
+
+// Holds an exclusive lock on a folder for as long as it lives, so that two commands do not edit the
+// same file at once. A folder that cannot be locked is not locked: the rename is still atomic.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace turnstile::gateway
