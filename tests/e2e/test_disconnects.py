@@ -1,0 +1,130 @@
+"""A client that leaves, in any phase and in any manner, frees what it held; others go on."""
+import time
+import unittest
+
+from installation import ServedTest, wait_until
+from open_stream import OpenStream
+
+GENERATE = {"prompt": "Once upon a time", "max_tokens": 600, "ignore_eos": True}
+LONG_PROMPT = "The keeper of the lighthouse wrote down every ship that passed in the night. " * 60
+
+
+class Disconnects(ServedTest):
+    POLICY = """
+[teams.single]
+dept = "main"
+inflight = 1
+queue_requests = 8
+"""
+    TEAMS = ("single",)
+    CONFIG = """
+[limits]
+stream_soft_bytes = "2KiB"
+stream_soft_time = "1s"
+stream_hard_bytes = "8KiB"
+send_buffer_bytes = "4KiB"
+"""
+
+    def setUp(self):
+        self.gone_before = self.gone()
+
+    def tearDown(self):
+        self.server.wait_idle()
+        status, _, answer = self.server.complete(self.key)
+        self.assertEqual(status, 200, answer)
+
+    def gone(self):
+        return self.server.total("turnstile_requests_finished_total", outcome="client_gone")
+
+    def open(self, key=None, **fields):
+        stream = OpenStream(self.server, key or self.key, {**GENERATE, **fields})
+        self.addCleanup(stream.close)
+        return stream
+
+    def wait_running(self, count=1):
+        wait_until(lambda: self.server.total("turnstile_requests_running") >= count,
+                   f"{count} requests run")
+
+    def expect_gone(self, count=1):
+        wait_until(lambda: self.gone() >= self.gone_before + count, "the client counts as gone", 10)
+        self.assertEqual(self.gone(), self.gone_before + count)
+
+    def test_reset_before_the_body_is_there_is_no_arrived_request(self):
+        arrived = self.server.total("turnstile_requests_arrived_total")
+        stream = OpenStream(self.server, self.key, GENERATE, body_bytes_sent=10)
+        time.sleep(0.1)
+        stream.reset()
+        self.server.wait_idle()
+        self.assertEqual(self.server.total("turnstile_requests_arrived_total"), arrived)
+
+    def test_reset_during_prefill(self):
+        stream = self.open(prompt=LONG_PROMPT, stream=True)
+        self.wait_running()
+        stream.reset()
+        self.expect_gone()
+
+    def test_reset_during_decode(self):
+        for choices in (1, 4):
+            with self.subTest(n=choices):
+                before = self.gone()
+                stream = self.open(stream=True, n=choices, temperature=1.0)
+                stream.read_until(b"data: ")
+                stream.reset()
+                wait_until(lambda: self.gone() == before + 1, "the client counts as gone", 10)
+                self.server.wait_idle()
+
+    def test_reset_while_an_answer_in_one_piece_is_made(self):
+        for choices in (1, 4):
+            with self.subTest(n=choices):
+                before = self.gone()
+                stream = self.open(n=choices, temperature=1.0)
+                self.wait_running()
+                stream.reset()
+                wait_until(lambda: self.gone() == before + 1, "the client counts as gone", 10)
+                self.server.wait_idle()
+
+    def test_a_client_that_closes_its_side_is_gone(self):
+        stream = self.open(stream=True)
+        stream.read_until(b"data: ")
+        stream.finish_sending()
+        self.expect_gone()
+
+    def test_reset_while_queued_leaves_the_running_one_alone(self):
+        key = self.team_keys["single"]
+        running = self.open(key, stream=True, max_tokens=120)
+        running.read_until(b"data: ")
+        waiting = self.open(key, stream=True)
+        wait_until(lambda: self.server.total("turnstile_requests_queued") == 1, "one waits")
+        waiting.reset()
+        wait_until(lambda: self.server.total("turnstile_requests_queued") == 0, "none waits", 5)
+        running.read_until(b"[DONE]")
+        self.expect_gone()
+
+    def test_many_leave_at_once(self):
+        streams = [self.open(stream=True) for _ in range(12)]
+        for stream in streams:
+            stream.read_until(b"data: ")
+        for stream in streams:
+            stream.reset()
+        self.expect_gone(12)
+
+    def test_a_slow_reader_ends_as_client_slow_and_delays_nobody(self):
+        slow = OpenStream(self.server, self.key, {**GENERATE, "stream": True, "n": 4,
+                                                  "temperature": 1.0, "logprobs": 5},
+                          receive_buffer_bytes=4096)
+        self.addCleanup(slow.close)
+        self.wait_running()
+        started = time.monotonic()
+        status, _, answer = self.server.complete(self.key, max_tokens=16)
+        self.assertEqual(status, 200, answer)
+        self.assertLess(time.monotonic() - started, 20)
+        wait_until(lambda: any(r.get("code") == "client_slow" for r in self.ended()),
+                   "the slow reader ended as client_slow")
+
+    def ended(self):
+        path = self.installation.state_dir() / "requests.jsonl"
+        return self.installation.records() if path.exists() else []
+
+
+if __name__ == "__main__":
+    unittest.main()
