@@ -89,22 +89,22 @@ class Admission {
   Admission& operator=(const Admission&) = delete;
 
   // Replaces the list of keys. State (buckets, counters, running requests) of a key survives by id
-  // as long as its team stays the same; limits that shrink cut nothing that runs. Requests that wait
-  // for a key that is gone or disabled are refused by the next dispatch(). Ids must be unique
+  // as long as its team stays the same; limits that shrink cut nothing that runs. Requests that
+  // wait for a key that is gone or disabled are refused by the next dispatch(). Ids must be unique
   // (a repeated id is reported and its first entry holds).
   std::vector<KeyProblem> set_keys(Instant now, const std::vector<KeyNode>& keys);
 
   // Pure. Looks up key, model and class, clamps the class (never refuses for it), and gathers the
-  // limits of the path. Refusals: KeyDisabled, ModelNotFound, ModelNotAllowed, InvalidValue (unknown
-  // class name, param "class").
+  // limits of the path. Refusals: KeyDisabled, ModelNotFound, ModelNotAllowed, InvalidValue
+  // (unknown class name, param "class").
   tl::expected<Resolved, Refusal> resolve(Instant now, const Ask& ask) const;
 
   // Aliases that the key may use, best first; empty for an unknown or disabled key.
   std::vector<std::string> models_for(std::string_view key_id) const;
 
-  // First transaction of a large prompt: request rates, and a place so that tokenizing is bounded by
-  // the queue limits. Refusals: RateRequests, QueueFull, KeyDisabled. After success the request is
-  // arrived; call enqueue(), leave() or withdraw() later.
+  // First transaction of a large prompt: request rates, and a place so that tokenizing is bounded
+  // by the queue limits. Refusals: RateRequests, QueueFull, KeyDisabled. After success the request
+  // is arrived; call enqueue(), leave() or withdraw() later.
   tl::expected<void, Refusal> take_place(Instant now, RequestId id, const Resolved& resolved);
 
   // Second transaction, after take_place(): size, budgets, place. A refusal gives back what
@@ -113,8 +113,8 @@ class Admission {
   tl::expected<Queued, Refusal> enqueue(Instant now, RequestId id, const Resolved& resolved,
                                         const TokenFacts& tokens);
 
-  // Both transactions as one, for prompts that are tokenized at once. The order of refusals is: size,
-  // rates, budgets, queue; a Retry-After covers rates and budgets together.
+  // Both transactions as one, for prompts that are tokenized at once. The order of refusals is:
+  // size, rates, budgets, queue; a Retry-After covers rates and budgets together.
   tl::expected<Queued, Refusal> admit(Instant now, RequestId id, const Resolved& resolved,
                                       const TokenFacts& tokens);
 
@@ -142,8 +142,8 @@ class Admission {
   // permit. Absent when the id is unknown (it ended before).
   std::optional<Settlement> on_ended(Instant now, RequestId id, EndKind kind, ActualUse actual);
 
-  // The client left before dispatch: gives back tokens and place; the request itself stays counted in
-  // the request rate. Also right when the Dispatch has not been reported yet: it then never is.
+  // The client left before dispatch: gives back tokens and place; the request itself stays counted
+  // in the request rate. Also right when the Dispatch has not been reported yet: it then never is.
   // Returns false when the id is unknown or already dispatched and reported (then use on_ended()).
   bool leave(Instant now, RequestId id);
 

@@ -6,8 +6,8 @@
 // text has no meaning after one).
 //
 // A key that the interface lists but this build does not enforce is an error that says so: a limit
-// that is accepted and ignored would be worse than none. An unknown key is an error with the nearest
-// known name.
+// that is accepted and ignored would be worse than none. An unknown key is an error with the
+// nearest known name.
 //
 // Cost:      milliseconds; called at start and by `policy check`, not on a request.
 // Tests:     tests/policy/policy_file_test.cpp: a table of texts and the errors they give.

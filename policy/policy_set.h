@@ -1,8 +1,8 @@
 // policy_set.h: one compiled policy, never changed after it is built.
 //
 // policies.toml becomes one PolicySet, or a list of errors (policy_file.h). A request keeps the
-// snapshot under which it was admitted; node state (buckets, counters) lives outside, keyed by name.
-// Names are resolved to indices here, so that a decision compares integers.
+// snapshot under which it was admitted; node state (buckets, counters) lives outside, keyed by
+// name. Names are resolved to indices here, so that a decision compares integers.
 //
 //   departments <- teams <- (keys, from keys.toml)        classes, best first        models
 //

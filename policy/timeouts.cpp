@@ -13,7 +13,8 @@ Duration prefill_timeout(const Timeouts& timeouts, std::int64_t uncached_prompt_
   const std::int64_t rest = uncached_prompt_tokens % 1000;
   constexpr std::int64_t kLongest = std::int64_t{365} * 24 * 3600 * 1'000'000'000;
   if (per_1k > 0 && thousands > kLongest / per_1k) return Duration{kLongest};
-  const std::int64_t scaled = thousands * per_1k + per_1k / 1000 * rest + (per_1k % 1000 * rest + 999) / 1000;
+  const std::int64_t scaled =
+      thousands * per_1k + per_1k / 1000 * rest + (per_1k % 1000 * rest + 999) / 1000;
   if (timeouts.prefill_slack_milli > 0 && scaled > kLongest / timeouts.prefill_slack_milli) {
     return Duration{kLongest};
   }

@@ -19,7 +19,7 @@ namespace turnstile::policy {
 // The codes of the public interface that policy can answer with. to_string() gives the exact text.
 enum class RefusalCode : std::uint8_t {
   // 400: the request itself can never be served.
-  InvalidValue,           // max_tokens above a limit of policy, unknown class, more choices than slots
+  InvalidValue,           // max_tokens above a limit of policy, unknown class, n above the slots
   ContextLengthExceeded,  // prompt or prompt + max_tokens does not fit the context or the KV cache
   InputTooLong,           // prompt above max_input_tokens
   ExceedsBudgetCapacity,  // costs more than a full token bucket holds
@@ -48,7 +48,8 @@ struct Refusal {
   // The meter or setting that said no, such as "tokens_per_minute/team/lab" or "queue/all".
   // Empty when no number was involved (model_not_found, key_disabled).
   std::string meter;
-  // Whose it is: "team/lab", "class/batch", "model/chat", "key/anna", "engine", "all"; may be empty.
+  // Whose it is: "team/lab", "class/batch", "model/chat", "key/anna", "engine", "all"; may be
+  // empty.
   std::string scope;
 
   std::int64_t limit = 0;      // the limit in the meter's unit; for a bucket the setting per minute

@@ -1,0 +1,272 @@
+// The arrival side: look-ups, the two transactions, leaving. Dispatch and accounting are in
+// admission_dispatch.cpp, read-only views in admission_views.cpp.
+#include "policy/admission.h"
+
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "policy/admission_state.h"
+#include "policy/arrival_checks.h"
+#include "policy/resolution.h"
+
+namespace turnstile::policy {
+namespace {
+
+// Until tokens have been seen. Only Retry-After hints depend on it, and it is soon replaced.
+constexpr std::int64_t kFirstPaceNs = 50'000'000;
+
+Refusal with_jittered_retry(Refusal refusal, RequestId id) {
+  if (refusal.retry_after) {
+    refusal.retry_after = with_jitter(*refusal.retry_after, static_cast<std::uint64_t>(id));
+  }
+  return refusal;
+}
+
+tl::unexpected<Refusal> refused(Refusal refusal, RequestId id) {
+  return tl::unexpected(with_jittered_retry(std::move(refusal), id));
+}
+
+// A client refused by its rate that would next be refused by its budget is told the longer wait.
+void cover_budgets(std::optional<Refusal>& rate, const std::optional<Refusal>& budget) {
+  if (!rate || !budget || !rate->retry_after) return;
+  if (!budget->retry_after || *budget->retry_after > *rate->retry_after) {
+    rate->retry_after = budget->retry_after;
+  }
+}
+
+}  // namespace
+
+Admission::State::State(std::shared_ptr<const PolicySet> policy_set, EngineFacts engine_facts)
+    : policy(std::move(policy_set)),
+      engine(std::move(engine_facts)),
+      models(served_models(*policy, engine.model_name)),
+      kv_blocks("kv_blocks", "engine", engine.kv_blocks),
+      sequence_slots("sequence_slots", "engine", engine.sequence_slots),
+      queue_all("queue/all", "all", policy->queue_requests_total),
+      shares(policy->classes.size()),
+      principals(*policy, shares),
+      pace_ns(kFirstPaceNs) {
+  assert(engine.block_tokens >= 1 && engine.sequence_slots >= 1 && "an engine can run something");
+  for (const ClassRules& rules : policy->classes) {
+    std::string scope = "class/";
+    scope += rules.name;
+    std::string name = "queue/";
+    name += scope;
+    queue_by_class.emplace_back(std::move(name), std::move(scope), rules.queue_requests);
+  }
+}
+
+Admission::Admission(std::shared_ptr<const PolicySet> policy, EngineFacts engine)
+    : state_(std::make_unique<State>(std::move(policy), std::move(engine))) {}
+
+Admission::~Admission() = default;
+
+void Admission::State::tick(Instant now) {
+  assert(now >= latest && "time does not go back");
+  latest = now;
+}
+
+std::vector<KeyProblem> Admission::set_keys(Instant now, const std::vector<KeyNode>& keys) {
+  state_->tick(now);
+  std::vector<KeyState*> closed;
+  std::vector<KeyProblem> problems;
+  for (auto& problem : state_->principals.set_keys(now, keys, closed)) {
+    problems.push_back({std::move(problem.key_id), std::move(problem.what)});
+  }
+  std::vector<RequestId> waiting;
+  state_->room.for_each([&](const WaitingRoom::Entry& entry) {
+    for (const KeyState* key : closed) {
+      if (entry.leaf == key->share) waiting.push_back(entry.id);
+    }
+  });
+  for (const RequestId id : waiting) {
+    state_->refuse_waiting(now, state_->requests.at(id), key_disabled());
+  }
+  return problems;
+}
+
+tl::expected<Resolved, Refusal> Admission::resolve(Instant, const Ask& ask) const {
+  return resolve_request(*state_->policy, state_->models, state_->principals,
+                         state_->principals.find(ask.key_id), ask);
+}
+
+std::vector<std::string> Admission::models_for(std::string_view key_id) const {
+  std::vector<std::string> aliases;
+  const KeyState* key = state_->principals.find(key_id);
+  if (key == nullptr || !path_enabled(state_->principals, *key)) return aliases;
+  const ConstPath path = std::as_const(state_->principals).path(*key);
+  for (const Model& model : state_->models) {
+    if (allows_model(path, model.alias)) aliases.push_back(model.alias);
+  }
+  return aliases;
+}
+
+KeyState* Admission::State::open_key(const Resolved& resolved) {
+  KeyState* key = principals.by_handle(resolved.key_handle);
+  return key != nullptr && path_enabled(principals, *key) ? key : nullptr;
+}
+
+// The request exists from here on and has paid its request rates.
+Request& Admission::State::arrive(Instant now, RequestId id, KeyState& key,
+                                  const Resolved& resolved) {
+  const auto [it, added] = requests.try_emplace(id);
+  assert(added && "a request id is used once");
+  (void)added;
+  Request& request = it->second;
+  request.id = id;
+  request.key = &key;
+  request.path = principals.path(key);
+  request.class_index = resolved.class_index;
+  request.model_index = resolved.model_index;
+  request.arrived = now;
+  request.deadline = now + policy->classes[resolved.class_index].timeouts.queue_ttl;
+  record_rate_checks(now, request.path, request.checks);
+  for (Principal* node : request.path) node->requests.take(now, 1);
+  principals.begin_request(key);
+  return request;
+}
+
+// The only way out. Places and leases go back with the Request; the ledger was closed or is
+// abandoned here.
+void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
+  if (request.phase == Phase::Waiting) leave_room(request);
+  if (request.phase == Phase::Reading && request.place.empty()) reading_without_place -= 1;
+  if (request.phase == Phase::Running) running -= 1;
+  if (request.phase != Phase::Running) request.ledger.abandon(now);
+  for (Principal* node : request.path) {
+    if (rate == RateCharge::GiveBack) {
+      node->requests.give(now, 1);
+    } else {
+      node->requests.settle(1);
+    }
+  }
+  request.place.release();
+  request.lease.release();
+  refresh_gates(request.path);
+  KeyState& key = *request.key;
+  requests.erase(request.id);
+  principals.end_request(key);
+}
+
+void Admission::State::leave_room(Request& request) {
+  room.remove(request.entry);
+  shares.set_backlog(request.entry.leaf, request.class_index,
+                     !room.empty(request.entry.leaf, request.class_index));
+}
+
+void Admission::State::refuse_waiting(Instant now, Request& request, Refusal refusal) {
+  unreported.push_back(LateRefusal{
+      request.id, with_jittered_retry(std::move(refusal), request.id), request.arrived});
+  forget(now, request, RateCharge::GiveBack);
+}
+
+std::int64_t Admission::State::estimate(const KeyState& key, const Resolved& resolved,
+                                        const RequestSize& size) const {
+  const LengthEstimate length = key.length_or_start(resolved.model_index, resolved.class_index);
+  return size.choices * length.tokens(size.max_tokens);
+}
+
+tl::expected<void, Refusal> Admission::take_place(Instant now, RequestId id,
+                                                  const Resolved& resolved) {
+  state_->tick(now);
+  KeyState* key = state_->open_key(resolved);
+  if (key == nullptr) return tl::unexpected(key_disabled());
+  if (auto refusal = check_rates(now, state_->principals.path(*key))) {
+    return refused(std::move(*refusal), id);
+  }
+  Request& request = state_->arrive(now, id, *key, resolved);
+  if (state_->may_start_soon(request)) {
+    state_->reading_without_place += 1;
+    return {};
+  }
+  if (auto refusal = state_->acquire_place(now, request)) {
+    state_->reading_without_place += 1;  // forget() counts it down again
+    state_->forget(now, request, State::RateCharge::GiveBack);
+    return refused(std::move(*refusal), id);
+  }
+  return {};
+}
+
+tl::expected<Queued, Refusal> Admission::enqueue(Instant now, RequestId id,
+                                                 const Resolved& resolved,
+                                                 const TokenFacts& tokens) {
+  state_->tick(now);
+  Request& request = state_->requests.at(id);
+  assert(request.phase == Phase::Reading && "enqueue() follows take_place() once");
+  const auto give_up = [&](Refusal refusal) {
+    state_->forget(now, request, State::RateCharge::GiveBack);
+    return refused(std::move(refusal), id);
+  };
+  if (state_->open_key(resolved) != request.key) return give_up(key_disabled());
+  const auto size = size_request(resolved, tokens, state_->engine);
+  if (!size) return give_up(size.error());
+  const std::int64_t estimate = state_->estimate(*request.key, resolved, *size);
+  if (auto refusal = check_budget_capacity(request.path, *size, estimate)) {
+    return give_up(std::move(*refusal));
+  }
+  if (auto refusal = check_budgets(now, request.path, *size, estimate)) {
+    return give_up(std::move(*refusal));
+  }
+  request.size = *size;
+  request.estimated_completion_tokens = estimate;
+  Queued queued;
+  if (auto refusal = state_->start_or_wait(now, request, queued)) {
+    return give_up(std::move(*refusal));
+  }
+  return queued;
+}
+
+tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const Resolved& resolved,
+                                               const TokenFacts& tokens) {
+  state_->tick(now);
+  KeyState* key = state_->open_key(resolved);
+  if (key == nullptr) return tl::unexpected(key_disabled());
+  const Path path = state_->principals.path(*key);
+  const auto size = size_request(resolved, tokens, state_->engine);
+  if (!size) return tl::unexpected(size.error());
+  const std::int64_t estimate = state_->estimate(*key, resolved, *size);
+  if (auto refusal = check_budget_capacity(path, *size, estimate)) {
+    return refused(std::move(*refusal), id);
+  }
+  auto rate = check_rates(now, path);
+  auto budget = check_budgets(now, path, *size, estimate);
+  cover_budgets(rate, budget);
+  if (rate) return refused(std::move(*rate), id);
+  if (budget) return refused(std::move(*budget), id);
+
+  Request& request = state_->arrive(now, id, *key, resolved);
+  state_->reading_without_place += 1;
+  request.size = *size;
+  request.estimated_completion_tokens = estimate;
+  Queued queued;
+  if (auto refusal = state_->start_or_wait(now, request, queued)) {
+    state_->forget(now, request, State::RateCharge::GiveBack);
+    return refused(std::move(*refusal), id);
+  }
+  return queued;
+}
+
+bool Admission::leave(Instant now, RequestId id) {
+  state_->tick(now);
+  const auto it = state_->requests.find(id);
+  if (it == state_->requests.end()) return false;
+  Request& request = it->second;
+  if (request.phase == Phase::Running) {
+    if (!request.unreported) return false;
+    on_ended(now, id, EndKind::Cancelled, ActualUse{});
+    return true;
+  }
+  state_->forget(now, request, State::RateCharge::Keep);
+  return true;
+}
+
+void Admission::withdraw(Instant now, RequestId id) {
+  state_->tick(now);
+  const auto it = state_->requests.find(id);
+  if (it == state_->requests.end()) return;
+  assert(it->second.phase == Phase::Reading && "only a request that is being read proves invalid");
+  state_->forget(now, it->second, State::RateCharge::GiveBack);
+}
+
+}  // namespace turnstile::policy

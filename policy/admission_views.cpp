@@ -1,0 +1,201 @@
+// What others may see: rate headers, meters, counts, and the check of all invariants.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "policy/admission.h"
+#include "policy/admission_state.h"
+
+namespace turnstile::policy {
+namespace {
+
+// Keeps the line with the least remaining; on equal remainders the narrowest node's.
+void keep_scarcest(std::optional<RateLine>& kept, const Bucket& bucket, Instant now) {
+  if (!bucket.limit()) return;
+  RateLine line;
+  line.limit = bucket.limit()->per_minute;
+  line.remaining = std::max<std::int64_t>(0, bucket.available(now));
+  line.until_full = bucket.until_full(now);
+  if (!kept || line.remaining < kept->remaining) kept = line;
+}
+
+void view_meter(std::vector<MeterView>& views, const Meter& meter) {
+  if (meter.capacity()) views.push_back({meter.name(), meter.committed(), *meter.capacity()});
+}
+
+void view_bucket(std::vector<MeterView>& views, const Bucket& bucket, Instant now) {
+  if (!bucket.limit()) return;
+  const std::int64_t capacity = bucket.limit()->capacity;
+  views.push_back({bucket.name(), capacity - bucket.available(now), capacity});
+}
+
+void view_principal(std::vector<MeterView>& views, const Principal& node, Instant now) {
+  view_meter(views, node.inflight);
+  view_meter(views, node.queue);
+  view_bucket(views, node.requests, now);
+  view_bucket(views, node.tokens, now);
+}
+
+}  // namespace
+
+RateView Admission::rate_view(Instant now, std::string_view key_id) const {
+  RateView view;
+  const KeyState* key = state_->principals.find(key_id);
+  if (key == nullptr) return view;
+  for (const Principal* node : std::as_const(state_->principals).path(*key)) {
+    keep_scarcest(view.requests, node->requests, now);
+    keep_scarcest(view.tokens, node->tokens, now);
+  }
+  return view;
+}
+
+std::vector<MeterView> Admission::meters(Instant now, Detail detail) const {
+  std::vector<MeterView> views;
+  view_meter(views, state_->kv_blocks);
+  view_meter(views, state_->sequence_slots);
+  view_meter(views, state_->queue_all);
+  for (const Meter& meter : state_->queue_by_class) view_meter(views, meter);
+  state_->principals.for_each_shared(
+      [&](const Principal& node) { view_principal(views, node, now); });
+  if (detail == Detail::WithKeys) {
+    state_->principals.for_each_key([&](const KeyState& key) {
+      if (!key.retired) view_principal(views, key, now);
+    });
+  }
+  return views;
+}
+
+std::vector<NamedCount> Admission::queued_by_class() const {
+  std::vector<NamedCount> counts;
+  for (const ClassRules& rules : state_->policy->classes) counts.push_back({rules.name, 0});
+  for (const auto& [id, request] : state_->requests) {
+    if (request.phase != Phase::Running) counts[request.class_index].count += 1;
+  }
+  return counts;
+}
+
+std::vector<NamedCount> Admission::running_by_team() const {
+  std::vector<NamedCount> counts;
+  for (std::size_t i = 0; i < state_->principals.team_count(); ++i) {
+    const Meter& inflight = state_->principals.team(i).inflight;
+    counts.push_back({state_->policy->teams[i].name, inflight.committed()});
+  }
+  return counts;
+}
+
+std::int64_t Admission::queued() const {
+  return static_cast<std::int64_t>(state_->requests.size()) - state_->running;
+}
+
+std::int64_t Admission::running() const { return state_->running; }
+
+const PolicySet& Admission::policy() const { return *state_->policy; }
+
+namespace {
+
+// What the live requests hold of every meter and bucket, added up anew.
+struct Recount {
+  std::map<const Meter*, std::int64_t> meters;
+  std::map<const Bucket*, std::int64_t> buckets;
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t reading_without_place = 0;
+  std::map<const KeyState*, std::int64_t> live;
+};
+
+void recount(const Request& request, Recount& count) {
+  for (const Permit* permit : {&request.place, &request.lease}) {
+    for (const Permit::Entry& entry : permit->entries()) {
+      count.meters[entry.meter] += entry.amount;
+    }
+  }
+  for (const Ledger::Line& line : request.ledger.lines()) {
+    count.buckets[line.budget.bucket] += line.debited;
+  }
+  for (const Principal* node : request.path) count.buckets[&node->requests] += 1;
+  count.live[request.key] += 1;
+  count.running += request.phase == Phase::Running ? 1 : 0;
+  count.waiting += request.phase == Phase::Waiting ? 1 : 0;
+  if (request.phase == Phase::Reading && request.place.empty()) count.reading_without_place += 1;
+}
+
+std::optional<std::string> phase_fault(const Request& request) {
+  const bool running = request.phase == Phase::Running;
+  if (running == request.lease.empty()) return "a request holds a lease iff it runs";
+  if (running && !request.place.empty()) return "a running request keeps its place in the queue";
+  if (request.phase == Phase::Waiting && request.place.empty()) return "a wait without a place";
+  return std::nullopt;
+}
+
+std::optional<std::string> meter_fault(const Meter& meter, Recount& count) {
+  if (meter.committed() != count.meters[&meter]) {
+    return meter.name() + ": committed is not the sum of the live permits";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> principal_fault(const Principal& node, Recount& count) {
+  for (const Meter* meter : {&node.inflight, &node.queue}) {
+    if (auto fault = meter_fault(*meter, count)) return fault;
+  }
+  for (const Bucket* bucket : {&node.requests, &node.tokens}) {
+    if (bucket->held() != count.buckets[bucket]) {
+      return bucket->name() + ": held is not the sum of the live debits";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> Admission::check_invariants(Instant now) const {
+  const State& state = *state_;
+  if (now < state.latest) return "time went back";
+  Recount count;
+  for (const auto& [id, request] : state.requests) {
+    if (id != request.id) return "a request is filed under another id";
+    if (auto fault = phase_fault(request)) return fault;
+    recount(request, count);
+  }
+  if (count.running != state.running) return "running requests are miscounted";
+  if (count.waiting != state.room.size()) return "the waiting room and the requests disagree";
+  if (count.reading_without_place != state.reading_without_place) {
+    return "requests that are read without a place are miscounted";
+  }
+
+  // These never shrink while requests hold them, so they are never over capacity.
+  for (const Meter* meter : {&state.kv_blocks, &state.sequence_slots, &state.queue_all}) {
+    if (auto fault = meter_fault(*meter, count)) return fault;
+    if (!meter->fits(0)) return meter->name() + ": committed is above capacity";
+  }
+  for (const Meter& meter : state.queue_by_class) {
+    if (auto fault = meter_fault(meter, count)) return fault;
+    if (!meter.fits(0)) return meter.name() + ": committed is above capacity";
+  }
+  std::optional<std::string> fault;
+  state.principals.for_each_shared([&](const Principal& node) {
+    if (!fault) fault = principal_fault(node, count);
+    if (!fault && !node.inflight.fits(0)) fault = node.inflight.name() + ": above capacity";
+    if (!fault && state.shares.gate(node.share) != node.inflight.fits(1)) {
+      fault = node.scope + ": the gate does not follow the inflight meter";
+    }
+  });
+  state.principals.for_each_key([&](const KeyState& key) {
+    if (!fault) fault = principal_fault(key, count);
+    if (!fault && key.live_requests != count.live[&key]) fault = key.scope + ": live miscounted";
+    if (!fault && key.retired && key.live_requests == 0) fault = key.scope + ": kept for nothing";
+    if (!fault && state.shares.gate(key.share) != key.inflight.fits(1)) {
+      fault = key.scope + ": the gate does not follow the inflight meter";
+    }
+    for (ClassIndex c = 0; c < state.policy->classes.size() && !fault; ++c) {
+      if (state.shares.backlog(key.share, c) == state.room.empty(key.share, c)) {
+        fault = key.scope + ": the share tree and the waiting room disagree";
+      }
+    }
+  });
+  if (fault) return fault;
+  if (auto in_tree = state.shares.check_invariants()) return in_tree;
+  return state.room.check_invariants();
+}
+
+}  // namespace turnstile::policy

@@ -1,0 +1,105 @@
+#include "policy/arrival_checks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace turnstile::policy {
+namespace {
+
+Refusal bucket_refusal(RefusalCode code, const Bucket& bucket, Instant now, std::int64_t asked,
+                       std::int64_t limit, std::optional<Duration> wait) {
+  Refusal refusal;
+  refusal.code = code;
+  refusal.meter = bucket.name();
+  refusal.scope = bucket.scope();
+  refusal.limit = limit;
+  refusal.committed = bucket.limit()->capacity - bucket.available(now);
+  refusal.asked = asked;
+  refusal.retry_after = wait;
+  return refusal;
+}
+
+// Keeps the refusal with the longest wait; no wait at all counts as endless.
+void keep_longest(std::optional<Refusal>& kept, Refusal refusal) {
+  const bool longer = !kept || (kept->retry_after && (!refusal.retry_after ||
+                                                      *refusal.retry_after > *kept->retry_after));
+  if (longer) kept = std::move(refusal);
+}
+
+Check bucket_check(const Bucket& bucket, Instant now, std::int64_t asked) {
+  const std::int64_t capacity = bucket.limit()->capacity;
+  return {bucket.name(), capacity, capacity - bucket.available(now), asked};
+}
+
+}  // namespace
+
+Budget budget_of(Principal& node) {
+  return {&node.tokens, node.rules.charge, node.rules.cached_weight_milli};
+}
+
+std::optional<Refusal> check_rates(Instant now, const Path& path) {
+  std::optional<Refusal> kept;
+  for (const Principal* node : path) {
+    const Bucket& bucket = node->requests;
+    if (bucket.fits(now, 1)) continue;
+    keep_longest(kept, bucket_refusal(RefusalCode::RateRequests, bucket, now, 1,
+                                      bucket.limit()->per_minute, bucket.wait_for(now, 1)));
+  }
+  return kept;
+}
+
+std::optional<Refusal> check_budget_capacity(const Path& path, const RequestSize& size,
+                                             std::int64_t estimated_completion_tokens) {
+  for (Principal* node : path) {
+    const Budget budget = budget_of(*node);
+    const auto& limit = budget.bucket->limit();
+    if (!limit) continue;
+    Refusal refusal;
+    refusal.meter = budget.bucket->name();
+    refusal.scope = budget.bucket->scope();
+    refusal.asked = budget_reservation(budget, size, estimated_completion_tokens);
+    if (limit->per_minute == 0) {
+      refusal.code = RefusalCode::BudgetTokens;
+      return refusal;
+    }
+    if (!budget_feasible(budget, size, estimated_completion_tokens)) {
+      refusal.code = RefusalCode::ExceedsBudgetCapacity;
+      refusal.limit = limit->capacity;
+      return refusal;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> check_budgets(Instant now, const Path& path, const RequestSize& size,
+                                     std::int64_t estimated_completion_tokens) {
+  std::optional<Refusal> kept;
+  for (Principal* node : path) {
+    const Budget budget = budget_of(*node);
+    const Bucket& bucket = *budget.bucket;
+    if (!bucket.limit()) continue;
+    const std::int64_t asked = budget_reservation(budget, size, estimated_completion_tokens);
+    if (bucket.fits(now, asked)) continue;
+    keep_longest(kept, bucket_refusal(RefusalCode::BudgetTokens, bucket, now, asked,
+                                      bucket.limit()->per_minute, bucket.wait_for(now, asked)));
+  }
+  return kept;
+}
+
+void record_rate_checks(Instant now, const Path& path, std::vector<Check>& checks) {
+  for (const Principal* node : path) {
+    if (node->requests.limit()) checks.push_back(bucket_check(node->requests, now, 1));
+  }
+}
+
+void record_budget_checks(Instant now, const Path& path, const RequestSize& size,
+                          std::int64_t estimated_completion_tokens, std::vector<Check>& checks) {
+  for (Principal* node : path) {
+    if (!node->tokens.limit()) continue;
+    const std::int64_t asked =
+        budget_reservation(budget_of(*node), size, estimated_completion_tokens);
+    checks.push_back(bucket_check(node->tokens, now, asked));
+  }
+}
+
+}  // namespace turnstile::policy

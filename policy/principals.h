@@ -1,0 +1,124 @@
+// principals.h: departments, teams and keys, each with its meters, buckets and place in the share
+// tree. The state of limits lives here; the rules come from the PolicySet and keys.toml.
+//
+// Departments and teams are built once from the policy. Keys come and go with set_keys(): a key is
+// known by (id, team), so that its buckets and counters survive a change of its limits. A key that
+// is gone but has live requests is kept, retired, until the last one ends, because their permits
+// and ledgers point into it.
+//
+// Invariants: a handle is never used twice; a retired key is in no look-up by id; a key without
+// live
+//             requests is never retired.
+// Thread:     I/O thread only.
+// Lifetime:   nodes do not move; pointers to them stay valid until a key is dropped, which needs
+//             live_requests == 0.
+// Tests:      tests/policy/admission_test.cpp (keys), tests/sim (reloads of keys at random times)
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "policy/bucket.h"
+#include "policy/instant.h"
+#include "policy/key_node.h"
+#include "policy/ledger.h"
+#include "policy/length_estimate.h"
+#include "policy/meter.h"
+#include "policy/policy_set.h"
+#include "policy/share_tree.h"
+
+namespace turnstile::policy {
+
+// One node of the tree: a department, a team or a key.
+struct Principal {
+  // `kind` is "dept", "team" or "key". `queue_requests` is the limit in force (defaults applied).
+  Principal(std::string_view kind, std::string_view node_name, const NodeRules& node_rules,
+            ShareTree::NodeIndex share_node, Instant now);
+
+  std::string scope;  // "team/lab"
+  NodeRules rules;
+  ShareTree::NodeIndex share;
+  Meter inflight;   // running requests
+  Meter queue;      // places taken
+  Bucket requests;  // requests per minute
+  Bucket tokens;    // prompt + generated tokens per minute
+};
+
+struct KeyState : Principal {
+  KeyState(std::uint64_t key_handle, const KeyNode& key_node, const NodeRules& key_rules,
+           std::size_t team, ShareTree::NodeIndex share_node, Instant now);
+
+  LengthEstimate& length(std::size_t model, ClassIndex class_index);
+  LengthEstimate length_or_start(std::size_t model, ClassIndex class_index) const;
+
+  std::uint64_t handle;
+  std::string id;
+  std::size_t team_index;
+  bool usable = true;  // false: disabled, or something in its entry could not be understood
+  bool retired = false;
+  std::int64_t live_requests = 0;
+  std::map<std::pair<std::size_t, ClassIndex>, LengthEstimate> lengths;
+};
+
+// The nodes whose limits hold for one request, narrowest first.
+using Path = std::array<Principal*, 3>;       // key, team, department
+using ConstPath = std::array<const Principal*, 3>;
+
+class Principals {
+ public:
+  struct Problem {
+    std::string key_id;
+    std::string what;
+  };
+
+  Principals(const PolicySet& policy, ShareTree& tree);
+
+  // See Admission::set_keys. Appends to `closed` the keys that may no longer be used and still have
+  // live requests, so that the caller can refuse those that wait.
+  std::vector<Problem> set_keys(Instant now, const std::vector<KeyNode>& keys,
+                                std::vector<KeyState*>& closed);
+
+  const KeyState* find(std::string_view id) const;        // a key in the current list
+  KeyState* by_handle(std::uint64_t handle);              // also a retired one
+  const KeyState* by_handle(std::uint64_t handle) const;  // also a retired one
+
+  Path path(KeyState& key);
+  ConstPath path(const KeyState& key) const;
+
+  // A live request of the key began or ended; the last end drops a retired key.
+  void begin_request(KeyState& key) { key.live_requests += 1; }
+  void end_request(KeyState& key);
+
+  template <typename Visit>
+  void for_each_shared(Visit visit) const {
+    for (const auto& department : departments_) visit(*department);
+    for (const auto& team : teams_) visit(*team);
+  }
+  template <typename Visit>
+  void for_each_key(Visit visit) const {
+    for (const auto& [handle, key] : keys_) visit(*key);
+  }
+  const Principal& team(std::size_t index) const { return *teams_[index]; }
+  std::size_t team_count() const { return teams_.size(); }
+
+ private:
+  void apply(Instant now, KeyState& key, const KeyNode& node, const NodeRules& rules);
+  void retire_or_drop(KeyState& key);
+
+  const PolicySet& policy_;
+  ShareTree& tree_;
+  std::vector<std::unique_ptr<Principal>> departments_;
+  std::vector<std::unique_ptr<Principal>> teams_;
+  std::map<std::uint64_t, std::unique_ptr<KeyState>> keys_;      // by handle, retired ones too
+  std::map<std::string, std::uint64_t, std::less<>> current_;    // id -> handle
+  std::uint64_t next_handle_ = 1;
+};
+
+}  // namespace turnstile::policy

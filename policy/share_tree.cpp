@@ -1,0 +1,183 @@
+#include "policy/share_tree.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace turnstile::policy {
+namespace {
+
+// Counters of one level are moved down together long before they could leave 64 bits.
+constexpr std::int64_t kRebaseAbove = std::int64_t{1} << 60;
+
+std::int64_t scaled(std::int64_t units, std::int64_t weight) {
+  return units * ShareTree::kScale / weight;
+}
+
+}  // namespace
+
+ShareTree::ShareTree(std::size_t class_count) : class_count_(class_count) {
+  nodes_.emplace_back();
+  nodes_[kRoot].per_class.resize(class_count_);
+}
+
+ShareTree::NodeIndex ShareTree::add(NodeIndex parent, std::int64_t weight) {
+  assert(weight >= 1 && weight <= kMaxWeight && "weights come from the reader");
+  NodeIndex node = 0;
+  if (free_.empty()) {
+    node = static_cast<NodeIndex>(nodes_.size());
+    nodes_.emplace_back();
+  } else {
+    node = free_.back();
+    free_.pop_back();
+    nodes_[node] = Node{};
+  }
+  nodes_[node].parent = parent;
+  nodes_[node].weight = weight;
+  nodes_[node].per_class.resize(class_count_);
+  auto& siblings = nodes_[parent].children;
+  siblings.insert(std::ranges::lower_bound(siblings, node), node);
+  return node;
+}
+
+void ShareTree::remove(NodeIndex leaf) {
+  Node& node = nodes_[leaf];
+  assert(leaf != kRoot && node.used && node.children.empty() && "only leaves are removed");
+  for (const PerClass& state : node.per_class) {
+    assert(!state.waiting && "requests of a removed leaf are refused first");
+    (void)state;
+  }
+  std::erase(nodes_[node.parent].children, leaf);
+  node.used = false;
+  free_.push_back(leaf);
+}
+
+void ShareTree::set_weight(NodeIndex node, std::int64_t weight) {
+  assert(weight >= 1 && weight <= kMaxWeight && "weights come from the reader");
+  nodes_[node].weight = weight;
+}
+
+void ShareTree::set_gate(NodeIndex node, bool open) {
+  if (nodes_[node].gate_open == open) return;
+  nodes_[node].gate_open = open;
+  for (ClassIndex c = 0; c < class_count_; ++c) refresh(node, c);
+}
+
+void ShareTree::set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting) {
+  nodes_[leaf].per_class[class_index].waiting = waiting;
+  refresh(leaf, class_index);
+}
+
+bool ShareTree::ready(NodeIndex node, ClassIndex class_index) const {
+  return nodes_[node].per_class[class_index].ready;
+}
+
+bool ShareTree::backlog(NodeIndex leaf, ClassIndex class_index) const {
+  return nodes_[leaf].per_class[class_index].waiting;
+}
+
+// Recomputes readiness from the node upwards until nothing changes.
+void ShareTree::refresh(NodeIndex node, ClassIndex class_index) {
+  for (;;) {
+    PerClass& state = nodes_[node].per_class[class_index];
+    const bool ready = nodes_[node].gate_open && (state.waiting || state.ready_children > 0);
+    if (ready == state.ready) return;
+    if (node == kRoot) {
+      state.ready = ready;
+      return;
+    }
+    if (ready) lift(node, class_index);
+    state.ready = ready;
+    PerClass& parent = nodes_[nodes_[node].parent].per_class[class_index];
+    parent.ready_children += ready ? 1u : -1u;
+    node = nodes_[node].parent;
+  }
+}
+
+void ShareTree::lift(NodeIndex node, ClassIndex class_index) {
+  const Node& parent = nodes_[nodes_[node].parent];
+  std::optional<std::int64_t> smallest;
+  for (const NodeIndex sibling : parent.children) {
+    const PerClass& state = nodes_[sibling].per_class[class_index];
+    if (sibling == node || !state.ready) continue;
+    smallest = smallest ? std::min(*smallest, state.v) : state.v;
+  }
+  PerClass& own = nodes_[node].per_class[class_index];
+  own.v = std::max(own.v, smallest.value_or(parent.per_class[class_index].highest_min));
+}
+
+std::optional<ShareTree::NodeIndex> ShareTree::pick(ClassIndex class_index) {
+  if (!ready(kRoot, class_index)) return std::nullopt;
+  NodeIndex node = kRoot;
+  while (!nodes_[node].children.empty()) {
+    std::optional<NodeIndex> best;
+    for (const NodeIndex child : nodes_[node].children) {
+      if (!ready(child, class_index)) continue;
+      if (!best || v(child, class_index) < v(*best, class_index)) best = child;
+    }
+    assert(best && "a ready node has a ready child");
+    PerClass& state = nodes_[node].per_class[class_index];
+    state.highest_min = std::max(state.highest_min, v(*best, class_index));
+    if (state.highest_min > kRebaseAbove) rebase_children(node, class_index);
+    node = *best;
+  }
+  return node;
+}
+
+// Only differences between siblings matter, so all of them move down by the same amount. A counter
+// that would fall out of range belongs to a node that was silent for ages; the lift raises it
+// again.
+void ShareTree::rebase_children(NodeIndex parent, ClassIndex class_index) {
+  PerClass& state = nodes_[parent].per_class[class_index];
+  for (const NodeIndex child : nodes_[parent].children) {
+    std::int64_t& value = nodes_[child].per_class[class_index].v;
+    value = std::max(value - state.highest_min, -kRebaseAbove);
+  }
+  state.highest_min = 0;
+}
+
+ShareTree::Charge ShareTree::open_charge(NodeIndex leaf, ClassIndex class_index) const {
+  Charge charge;
+  charge.leaf = leaf;
+  charge.class_index = class_index;
+  NodeIndex node = leaf;
+  for (std::size_t level = 0; level < kMaxDepth && node != kRoot; ++level) {
+    charge.weights[level] = nodes_[node].weight;
+    node = nodes_[node].parent;
+  }
+  return charge;
+}
+
+void ShareTree::set_units(Charge& charge, std::int64_t units) {
+  assert(units >= 0 && "service is not negative");
+  NodeIndex node = charge.leaf;
+  for (std::size_t level = 0; level < kMaxDepth && node != kRoot; ++level) {
+    assert(nodes_[node].used && "a leaf outlives its open charges");
+    const std::int64_t weight = charge.weights[level];
+    nodes_[node].per_class[charge.class_index].v +=
+        scaled(units, weight) - scaled(charge.units, weight);
+    node = nodes_[node].parent;
+  }
+  charge.units = units;
+}
+
+std::int64_t ShareTree::v(NodeIndex node, ClassIndex class_index) const {
+  return nodes_[node].per_class[class_index].v;
+}
+
+std::optional<std::string> ShareTree::check_invariants() const {
+  for (NodeIndex index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (!node.used) continue;
+    for (ClassIndex c = 0; c < class_count_; ++c) {
+      std::uint32_t ready_children = 0;
+      for (const NodeIndex child : node.children) ready_children += ready(child, c) ? 1 : 0;
+      const PerClass& state = node.per_class[c];
+      if (ready_children != state.ready_children) return "a node miscounts its ready children";
+      const bool expected = node.gate_open && (state.waiting || ready_children > 0);
+      if (expected != state.ready) return "readiness does not follow from gate and queue";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace turnstile::policy

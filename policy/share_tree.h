@@ -1,0 +1,116 @@
+// share_tree.h: hierarchical weighted fair sharing inside a class.
+//
+// Every node of root -> department -> team -> key has, per class, a counter v: service units
+// charged to it, divided by its weight, times 2^20. The next request comes from the ready child
+// with the smallest v, level by level from the root. This is the Virtual Token Counter (Sheng et
+// al., "Fairness in Serving Large Language Models", OSDI 2024) applied at each level.
+//
+//            root
+//           /    \            ready(node, class):
+//        dept    dept           a leaf:  its gate is open and a request of that class waits
+//        /  \      |            inside:  its gate is open and some child is ready
+//     team  team  team
+//      |     / \   |          A gate is closed while the node runs at its inflight limit.
+//     key  key key key
+//
+// Lift: when a node becomes ready, v = max(v, smallest v of its ready siblings), or, if none is
+// ready, max(v, the largest smallest-v ever seen there). Otherwise a client that was silent for an
+// hour would own the engine for as long when it returns. Debt is kept, credit is not.
+// Readiness is local: while a team's gate is closed its keys stay ready among themselves, so the
+// gate changes nothing between them.
+//
+// Charges are sums that can be corrected: a Charge remembers the units it stands for and the
+// weights they were divided by, and set_units() moves every counter on the path by the exact
+// difference, so that reserving, correcting and settling in any number of steps ends at the same
+// integers as charging once.
+//
+// Bound (two siblings ready throughout, no locality slack): |W_f/w_f - W_g/w_g| <= 2U, where U is
+// the largest running charge of one sibling divided by its weight.
+//
+// Invariant: ready_children counts exactly the ready children (check_invariants()).
+// Thread:    I/O thread only.
+// Errors:    misuse (charging a removed leaf, removing one with a waiting request) asserts.
+// Cost:      set_gate, set_backlog: O(depth), plus O(siblings) at a node that becomes ready; pick:
+//            O(children on the path); set_units: O(depth). No allocation but in add().
+// Why not heaps: every charge would reorder one; a scan of integers beats it up to a few thousand
+// siblings.
+// Tests:     tests/policy/share_tree_test.cpp
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/policy_set.h"
+
+namespace turnstile::policy {
+
+class ShareTree {
+ public:
+  using NodeIndex = std::uint32_t;
+  static constexpr NodeIndex kRoot = 0;
+  static constexpr std::size_t kMaxDepth = 3;  // below the root: department, team, key
+  static constexpr std::int64_t kScale = std::int64_t{1} << 20;
+
+  struct Charge {
+    NodeIndex leaf = kRoot;  // kRoot: charges nobody
+    ClassIndex class_index = 0;
+    std::array<std::int64_t, kMaxDepth> weights{};  // of leaf, its parent, ...
+    std::int64_t units = 0;
+  };
+
+  explicit ShareTree(std::size_t class_count);
+
+  // A new child with an open gate and nothing waiting. Its counters start at zero; the lift puts
+  // them right when it first becomes ready.
+  NodeIndex add(NodeIndex parent, std::int64_t weight);
+  // Forgets a leaf. No request of it may wait; its open charges must be dropped, not corrected.
+  void remove(NodeIndex leaf);
+
+  void set_weight(NodeIndex node, std::int64_t weight);  // for charges opened later
+  void set_gate(NodeIndex node, bool open);
+  void set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting);
+
+  bool ready(NodeIndex node, ClassIndex class_index) const;
+  bool gate(NodeIndex node) const { return nodes_[node].gate_open; }
+  bool backlog(NodeIndex leaf, ClassIndex class_index) const;
+
+  // The leaf whose head is next in this class; absent when no leaf is ready.
+  std::optional<NodeIndex> pick(ClassIndex class_index);
+
+  Charge open_charge(NodeIndex leaf, ClassIndex class_index) const;
+  void set_units(Charge& charge, std::int64_t units);
+
+  std::int64_t v(NodeIndex node, ClassIndex class_index) const;
+
+  std::optional<std::string> check_invariants() const;
+
+ private:
+  struct PerClass {
+    std::int64_t v = 0;
+    std::int64_t highest_min = 0;  // over the children: the largest smallest-v that pick() saw
+    std::uint32_t ready_children = 0;
+    bool waiting = false;  // leaves
+    bool ready = false;
+  };
+  struct Node {
+    NodeIndex parent = kRoot;
+    std::int64_t weight = 1;
+    bool gate_open = true;
+    bool used = true;
+    std::vector<NodeIndex> children;  // ascending
+    std::vector<PerClass> per_class;
+  };
+
+  void refresh(NodeIndex node, ClassIndex class_index);
+  void lift(NodeIndex node, ClassIndex class_index);
+  void rebase_children(NodeIndex parent, ClassIndex class_index);
+
+  std::size_t class_count_;
+  std::vector<Node> nodes_;
+  std::vector<NodeIndex> free_;
+};
+
+}  // namespace turnstile::policy
