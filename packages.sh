@@ -47,8 +47,8 @@ root and start again: apt-get install ${missing[*]}"
   echo "Installing ${missing[*]} ..." >&2
   "${as_root[@]}" apt-get update -qq >&2 || fail "apt-get update failed (its message is above); \
 check the network and /etc/apt/sources.list and start again."
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
-    "${missing[@]}" >&2 || fail "apt-get could not install ${missing[*]} (its message is above); \
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+    --no-install-recommends "${missing[@]}" >&2 || fail "apt-get could not install ${missing[*]} (its message is above); \
 Turnstile is built on Debian 12 (bookworm); start again once they can be installed."
 }
 

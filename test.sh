@@ -16,12 +16,13 @@ openai_version=3.57.0
 
 step() { printf '\n== %s (%d s)\n' "$1" "$SECONDS"; }
 
-# run_suites NAME FOLDER MESON_TEST_ARGUMENT…: runs a folder's tests, keeps the logs for the count.
+# run_suites NAME FOLDER ARGUMENT…: runs a folder's Meson tests, keeps the logs for the count.
 run_suites() {
   local folder=$2 logs=$results/$1
   shift 2
   mkdir -p "$logs"
-  GTEST_OUTPUT="json:$logs/gtest/" meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || true
+  GTEST_OUTPUT="json:$logs/gtest/" \
+    meson test -C "$folder" --no-rebuild --print-errorlogs "$@" || true
   cp "$folder/meson-logs/testlog.json" "$logs/testlog.json"
 }
 

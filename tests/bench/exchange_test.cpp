@@ -79,7 +79,8 @@ TEST_F(ExchangeTest, OneTokenHasNoTpot) {
 
 TEST_F(ExchangeTest, ARefusalIsAnAnswerWithItsCode) {
   start();
-  const std::string body = R"({"error":{"message":"m","type":"rate_limit_error","code":"queue_full"}})";
+  const std::string body =
+      R"({"error":{"message":"m","type":"rate_limit_error","code":"queue_full"}})";
   exchange_.on_bytes(112ms, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: " +
                                 std::to_string(body.size()) + "\r\n\r\n" + body);
   ASSERT_TRUE(exchange_.finished());

@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 const std::string kCompleted =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    "49\r\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n\r\n"
-    "0\r\n\r\n";
+    "49\r\ndata: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"length\"}]}\n\n"
+    "data: [DONE]\n\n\r\n0\r\n\r\n";
 const std::string kRefused = "HTTP/1.1 429 No\r\nContent-Length: 2\r\n\r\n{}";
 
 LoadPlan plan(std::uint32_t streams, std::uint64_t requests) {

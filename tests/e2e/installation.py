@@ -65,7 +65,8 @@ class Installation:
         self.config.write_text(text)
 
     def create_key(self, team, key_id, *flags):
-        made = run("keys", "create", "--config", self.config, "--team", team, "--id", key_id, *flags)
+        made = run("keys", "create", "--config", self.config, "--team", team, "--id", key_id,
+                   *flags)
         assert made.returncode == 0, made.stderr
         return made.stdout.strip()
 

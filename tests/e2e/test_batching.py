@@ -17,7 +17,8 @@ class FiftyStreams(ServedTest):
         # never has the same shape for long.
         return {"messages": [{"role": "user",
                               "content": f"Tell me {number + 2} facts about "
-                                         f"{TOPICS[number % len(TOPICS)]}." + " Please." * (number % 7)}],
+                                         f"{TOPICS[number % len(TOPICS)]}."
+                                         + " Please." * (number % 7)}],
                 "temperature": 0.0 if number % 2 == 0 else 0.9, "seed": number,
                 "max_tokens": 8 + number % 17}
 

@@ -50,7 +50,8 @@ dept = "main"
 
     def refused(self, answer, status, code, kind=None):
         self.assertEqual(answer[0], status, answer[2])
-        error = answer[2]["error"] if isinstance(answer[2], dict) else json.loads(answer[2])["error"]
+        body = answer[2] if isinstance(answer[2], dict) else json.loads(answer[2])
+        error = body["error"]
         self.assertEqual(error["code"], code)
         self.assertIn("param", error)
         self.assertTrue(error["message"])

@@ -66,7 +66,8 @@ class Verbs(unittest.TestCase):
         self.assertIn("model", done.stderr)
 
     def test_a_missing_policy_is_3_and_a_wrong_one_is_1(self):
-        self.installation.policy.write_text('[teams.lab]\ndept = "main"\nwieght = 2\n[depts.main]\n')
+        self.installation.policy.write_text(
+            '[teams.lab]\ndept = "main"\nwieght = 2\n[depts.main]\n')
         done = self.serve()
         self.assert_fails(done, 1, "policies.toml:3:", "weight")
         self.installation.policy.unlink()

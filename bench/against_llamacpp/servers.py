@@ -1,0 +1,110 @@
+"""Starts Turnstile or the peer on a free port, with the settings that the comparison is about."""
+import pathlib
+import re
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+START_SECONDS = 120
+SLOTS = 32
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A started server; `with` stops it. Attributes: url, pid, api, flags, load_flags."""
+
+    api = ""
+    load_flags = ()
+
+    def __enter__(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="against-")
+        folder = pathlib.Path(self.scratch.name)
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.flags = self.command(folder)
+        self.log = open(folder / "log", "wb")
+        self.process = subprocess.Popen(self.flags, stdout=self.log, stderr=self.log,
+                                        stdin=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        try:
+            self.wait_healthy(folder / "log")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+        self.scratch.cleanup()
+
+    def wait_healthy(self, log):
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            try:
+                with urllib.request.urlopen(self.url + "/health", timeout=2) as answer:
+                    if answer.status == 200:
+                        return
+            except (urllib.error.URLError, OSError):
+                pass
+            time.sleep(0.05)
+        raise SystemExit(f"compare.py: {self.flags[0]} does not serve; the end of its log:\n"
+                         + log.read_text(errors="replace")[-2000:])
+
+
+class Turnstile(Server):
+    api = "completions"
+    kv_cache_bytes = 512 << 20
+
+    def __init__(self, binary, model, threads):
+        self.binary, self.model, self.threads = binary, model, threads
+        self.name = "turnstile"
+
+    def command(self, folder):
+        made = subprocess.run([self.binary, "init", folder / "t", "--model", self.model],
+                              capture_output=True, text=True)
+        if made.returncode != 0:
+            raise SystemExit(f"compare.py: turnstile init failed: {made.stderr}")
+        self.load_flags = ("--key", made.stdout.strip())
+        config = folder / "t" / "turnstile.toml"
+        text = re.sub(r"(?m)^#?\s*drain_delay\s*=.*\n", "", config.read_text())
+        config.write_text(text.replace("[server]\n", '[server]\ndrain_delay = "0s"\n', 1))
+        return [str(self.binary), "serve", "--config", str(config),
+                "--listen", f"127.0.0.1:{self.port}", "--admin-listen", "127.0.0.1:0",
+                "--threads", str(self.threads), "--max-num-seqs", str(SLOTS),
+                "--max-num-batched-tokens", "512", "--max-model-len", "2048",
+                "--kv-cache-memory-bytes", str(self.kv_cache_bytes)]
+
+
+class Peer(Server):
+    """llama-server. `unified`: one KV buffer for all slots (its default) or one for each."""
+
+    api = "llama"
+
+    def __init__(self, binary, model, threads, unified, context_per_slot):
+        self.binary, self.model, self.threads = binary, model, threads
+        self.unified, self.context = unified, context_per_slot * SLOTS
+        self.name = f"{pathlib.Path(binary).parents[1].name}, " \
+                    f"{'unified' if unified else 'split'} KV"
+
+    def command(self, folder):
+        return [str(self.binary), "-m", str(self.model), "-t", str(self.threads),
+                "-tb", str(self.threads), "-np", str(SLOTS), "-c", str(self.context),
+                "-b", "512", "-ub", "512", "-fa", "on",
+                "--kv-unified" if self.unified else "--no-kv-unified",
+                "--host", "127.0.0.1", "--port", str(self.port)]

@@ -1,0 +1,207 @@
+// The loader's checks, tensor by tensor, and that packing loses nothing.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/loader/gguf.h"
+#include "engine/loader/weights.h"
+#include "engine/model/llama.h"
+#include "kernels/panel.h"
+#include "tests/support/golden_files.h"
+#include "tests/support/random_llama.h"
+
+namespace turnstile {
+namespace {
+
+using engine::GgufType;
+using engine::TensorNeed;
+using engine::Weights;
+using tests::GgufImage;
+
+std::vector<float> ramp(std::size_t count, float start) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = start + 0.125F * static_cast<float>((i * 37) % 101) - 6.0F;
+  }
+  return values;
+}
+
+struct FileType {
+  GgufType file;
+  kernels::WeightType kernel;
+};
+constexpr FileType kTypes[] = {{GgufType::F32, kernels::WeightType::F32},
+                               {GgufType::F16, kernels::WeightType::F16},
+                               {GgufType::Q8_0, kernels::WeightType::Q8_0},
+                               {GgufType::Q4_0, kernels::WeightType::Q4_0},
+                               {GgufType::Q4_1, kernels::WeightType::Q4_1}};
+
+// Rows read back from the panels are bit for bit what the file rows mean, for every type and a row
+// count that does not fill the last panel, packed by one thread or three.
+TEST(Weights, PanelsHoldTheFilesValuesForEveryType) {
+  constexpr int kRows = 1'051;  // more than one work item, and a last panel that is not full
+  constexpr int kCols = 64;
+  for (const int threads : {1, 3}) {
+    kernels::WorkerPool pool(threads);
+    for (const FileType type : kTypes) {
+      GgufImage image;
+      image.tensors.push_back({"m", type.file, {kCols, kRows},
+                               tests::encode_rows(type.file, ramp(kRows * kCols, 0.5F))});
+      image.tensors.push_back(
+          {"v", GgufType::F32, {40}, tests::encode_rows(GgufType::F32, ramp(40, 1.0F))});
+      const std::vector<std::byte> bytes = image.serialize();
+      const auto file = engine::GgufFile::parse(bytes);
+      ASSERT_TRUE(file);
+      const TensorNeed needs[] = {{.name = "m", .rows = kRows, .cols = kCols},
+                                  {.name = "v", .cols = 40, .vector = true},
+                                  {.name = "w", .cols = 40, .vector = true, .optional = true}};
+      const auto weights = Weights::load(*file, needs, pool, {});
+      ASSERT_TRUE(weights) << weights.error().what;
+
+      const kernels::PanelMatrix matrix = weights->matrix(0);
+      EXPECT_EQ(matrix.type, type.kernel);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(matrix.data) % 64, 0U);
+      const std::byte* file_rows = file->find_tensor("m")->data.data();
+      const std::size_t row_bytes = kernels::file_row_bytes(type.kernel, kCols);
+      std::vector<float> packed(kCols), expected(kCols);
+      for (int row = 0; row < kRows; ++row) {
+        kernels::dequantize_row(matrix, row, packed.data());
+        kernels::dequantize_file_row(
+            type.kernel, file_rows + static_cast<std::size_t>(row) * row_bytes, kCols,
+            expected.data());
+        ASSERT_EQ(packed, expected) << "row " << row;
+      }
+      const auto values = weights->vector(1);
+      EXPECT_EQ(std::vector<float>(values.begin(), values.end()), ramp(40, 1.0F));
+      EXPECT_FALSE(weights->present(2));
+      EXPECT_TRUE(weights->vector(2).empty());
+    }
+  }
+}
+
+TEST(Weights, ProgressRisesToTheTotal) {
+  const std::vector<std::byte> bytes = tests::random_llama({}, 3).serialize();
+  const auto file = engine::GgufFile::parse(bytes);
+  ASSERT_TRUE(file);
+  std::uint64_t tensor_bytes = 0;
+  for (const engine::GgufTensor& tensor : file->tensors()) tensor_bytes += tensor.data.size();
+  std::uint64_t last = 0;
+  std::size_t calls = 0;
+  engine::LlamaOptions options;
+  options.progress = [&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_GT(done, last);
+    EXPECT_EQ(total, tensor_bytes);
+    last = done;
+    ++calls;
+  };
+  ASSERT_TRUE(engine::LlamaModel::load(*file, options));
+  EXPECT_EQ(last, tensor_bytes);
+  EXPECT_EQ(calls, file->tensors().size());
+}
+
+struct WrongTensor {
+  const char* name;
+  std::function<void(GgufImage&)> change;
+  const char* where;
+  const char* what;
+};
+
+std::function<void(GgufImage&)> replace(const char* tensor, GgufType type,
+                                        std::vector<std::uint64_t> shape, std::size_t bytes) {
+  return [=](GgufImage& image) {
+    tests::GgufImageTensor& target = image.tensor(tensor);
+    target.type = type;
+    target.shape = shape;
+    target.bytes.assign(bytes, std::byte{0});
+  };
+}
+
+TEST(Weights, WrongTensorsAreNamed) {
+  const WrongTensor cases[] = {
+      {"missing matrix", [](GgufImage& image) { image.erase_tensor("blk.1.ffn_up.weight"); },
+       "tensor blk.1.ffn_up.weight", "is missing"},
+      {"missing norm", [](GgufImage& image) { image.erase_tensor("output_norm.weight"); },
+       "tensor output_norm.weight", "is missing"},
+      {"a bias that nobody adds",
+       [](GgufImage& image) {
+         image.tensors.push_back({"blk.0.attn_q.bias", GgufType::F32, {64},
+                                  tests::encode_rows(GgufType::F32, ramp(64, 0.0F))});
+       },
+       "tensor blk.0.attn_q.bias", "not part of the llama model"},
+      {"a layer too many",
+       [](GgufImage& image) { image.set("llama.block_count", 1U); },
+       "tensor blk.1.attn_norm.weight", "not part of the llama model"},
+      {"a layer too few", [](GgufImage& image) { image.set("llama.block_count", 3U); },
+       "tensor blk.2.attn_norm.weight", "is missing"},
+      {"Q6_K", replace("blk.0.ffn_down.weight", GgufType::Q6_K, {256, 24}, 24 * 210),
+       "tensor blk.0.ffn_down.weight", "has type Q6_K; supported here are F32, F16, Q8_0"},
+      {"BF16", replace("blk.0.attn_q.weight", GgufType::BF16, {64, 64}, 64 * 64 * 2),
+       "tensor blk.0.attn_q.weight", "has type BF16"},
+      {"integers", replace("blk.0.attn_q.weight", GgufType::I32, {64, 64}, 64 * 64 * 4),
+       "tensor blk.0.attn_q.weight", "has type I32"},
+      {"quantised norm", replace("blk.0.attn_norm.weight", GgufType::Q8_0, {64}, 68),
+       "tensor blk.0.attn_norm.weight", "has type Q8_0; supported here are F32 and F16"},
+      {"transposed", replace("blk.0.ffn_gate.weight", GgufType::F32, {96, 64}, 96 * 64 * 4),
+       "tensor blk.0.ffn_gate.weight", "has shape [96, 64]; the model's keys ask for [64, 96]"},
+      {"too few rows", replace("blk.0.attn_k.weight", GgufType::F32, {64, 16}, 64 * 16 * 4),
+       "tensor blk.0.attn_k.weight", "has shape [64, 16]"},
+      {"three dimensions",
+       replace("blk.0.attn_output.weight", GgufType::F32, {64, 32, 2}, 64 * 64 * 4),
+       "tensor blk.0.attn_output.weight", "has shape [64, 32, 2]"},
+      {"a norm as a matrix", replace("blk.0.ffn_norm.weight", GgufType::F32, {64, 1}, 64 * 4),
+       "tensor blk.0.ffn_norm.weight", "has shape [64, 1]"},
+      {"head of another vocabulary",
+       [](GgufImage& image) {
+         image.tensors.push_back({"output.weight", GgufType::F32, {64, 161},
+                                  tests::encode_rows(GgufType::F32, ramp(64 * 161, 0.0F))});
+       },
+       "tensor output.weight", "has shape [64, 161]"},
+      {"rope factors of another size",
+       [](GgufImage& image) {
+         image.tensors.push_back({"rope_freqs.weight", GgufType::F32, {9},
+                                  tests::encode_rows(GgufType::F32, ramp(9, 10.0F))});
+       },
+       "tensor rope_freqs.weight", "has shape [9]"},
+      {"a rope factor of zero",
+       [](GgufImage& image) {
+         image.tensors.push_back({"rope_freqs.weight", GgufType::F32, {8},
+                                  tests::encode_rows(GgufType::F32, std::vector<float>(8, 0.0F))});
+       },
+       "tensor rope_freqs.weight", "not a positive number"},
+  };
+  for (const WrongTensor& wrong : cases) {
+    GgufImage image = tests::random_llama({}, 2);
+    wrong.change(image);
+    const std::vector<std::byte> bytes = image.serialize();
+    const auto file = engine::GgufFile::parse(bytes);
+    ASSERT_TRUE(file) << wrong.name << ": " << file.error().where << " " << file.error().what;
+    const auto model = engine::LlamaModel::load(*file, {});
+    ASSERT_FALSE(model) << wrong.name;
+    EXPECT_EQ(model.error().where, wrong.where) << wrong.name;
+    EXPECT_NE(model.error().what.find(wrong.what), std::string::npos)
+        << wrong.name << ": " << model.error().what;
+  }
+}
+
+// The arena of the real model is about as large as the file, and the head shares the embedding.
+TEST(Weights, TiedHeadTakesNoSecondCopy) {
+  tests::LlamaShape shape;
+  const auto bytes_of = [](const tests::LlamaShape& of) {
+    const std::vector<std::byte> bytes = tests::random_llama(of, 5).serialize();
+    const auto file = engine::GgufFile::parse(bytes);
+    EXPECT_TRUE(file);
+    const auto model = engine::LlamaModel::load(*file, {});
+    EXPECT_TRUE(model);
+    return (*model)->weight_bytes();
+  };
+  const std::size_t tied = bytes_of(shape);
+  shape.tied = false;
+  EXPECT_GE(bytes_of(shape), tied + kernels::panel_bytes(kernels::WeightType::Q4_1, shape.vocab,
+                                                          shape.hidden));
+}
+
+}  // namespace
+}  // namespace turnstile

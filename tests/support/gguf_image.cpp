@@ -1,0 +1,143 @@
+#include "tests/support/gguf_image.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/half_float.h"
+
+namespace turnstile::tests {
+
+namespace {
+
+using engine::GgufType;
+using engine::GgufValueType;
+
+constexpr std::size_t kAlignment = 32;
+
+class Writer {
+ public:
+  template <typename T>
+  void number(T value) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), begin, begin + sizeof value);
+  }
+  void text(const std::string& value) {
+    number(static_cast<std::uint64_t>(value.size()));
+    const auto* begin = reinterpret_cast<const std::byte*>(value.data());
+    bytes.insert(bytes.end(), begin, begin + value.size());
+  }
+  void type(GgufValueType value) { number(static_cast<std::uint32_t>(value)); }
+  void pad() { bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment); }
+
+  void operator()(std::uint32_t value) { type(GgufValueType::Uint32), number(value); }
+  void operator()(std::int32_t value) { type(GgufValueType::Int32), number(value); }
+  void operator()(float value) { type(GgufValueType::Float32), number(value); }
+  void operator()(bool value) { type(GgufValueType::Bool), number(std::uint8_t{value}); }
+  void operator()(const std::string& value) { type(GgufValueType::String), text(value); }
+  void operator()(const std::vector<std::string>& values) {
+    type(GgufValueType::Array);
+    type(GgufValueType::String);
+    number(static_cast<std::uint64_t>(values.size()));
+    for (const std::string& value : values) text(value);
+  }
+
+  std::vector<std::byte> bytes;
+};
+
+void encode_block(GgufType type, const float* values, Writer& out) {
+  constexpr int kBlock = 32;
+  const auto [low, high] = std::minmax_element(values, values + kBlock);
+  const float largest = std::max(std::abs(*low), std::abs(*high));
+  if (type == GgufType::Q8_0) {
+    const float scale = largest / 127.0F;
+    out.number(kernels::float_to_half(scale));
+    for (int i = 0; i < kBlock; ++i) {
+      out.number(static_cast<std::int8_t>(scale == 0.0F ? 0 : std::lround(values[i] / scale)));
+    }
+    return;
+  }
+  const bool with_minimum = type == GgufType::Q4_1;
+  assert((with_minimum || type == GgufType::Q4_0) && "a type that tests write");
+  const float minimum = with_minimum ? *low : -8.0F * (largest / 7.0F);
+  const float scale = with_minimum ? (*high - *low) / 15.0F : largest / 7.0F;
+  out.number(kernels::float_to_half(scale));
+  if (with_minimum) out.number(kernels::float_to_half(minimum));
+  const auto level = [&](int i) {
+    const long steps = scale == 0.0F ? 0 : std::lround((values[i] - minimum) / scale);
+    return static_cast<std::uint8_t>(std::clamp(steps, 0L, 15L));
+  };
+  for (int i = 0; i < kBlock / 2; ++i) {
+    out.number(static_cast<std::uint8_t>(level(i) | level(i + kBlock / 2) << 4));
+  }
+}
+
+}  // namespace
+
+void GgufImage::set(const std::string& key, GgufKeyValue value) {
+  for (auto& [name, old] : keys) {
+    if (name == key) {
+      old = std::move(value);
+      return;
+    }
+  }
+  keys.emplace_back(key, std::move(value));
+}
+
+void GgufImage::erase(const std::string& key) {
+  std::erase_if(keys, [&](const auto& pair) { return pair.first == key; });
+}
+
+void GgufImage::erase_tensor(const std::string& name) {
+  std::erase_if(tensors, [&](const GgufImageTensor& tensor) { return tensor.name == name; });
+}
+
+GgufImageTensor& GgufImage::tensor(const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const GgufImageTensor& tensor) { return tensor.name == name; });
+  assert(found != tensors.end() && "a tensor of the image");
+  return *found;
+}
+
+std::vector<std::byte> GgufImage::serialize() const {
+  Writer out;
+  for (const char letter : {'G', 'G', 'U', 'F'}) out.number(letter);
+  out.number(std::uint32_t{3});
+  out.number(static_cast<std::uint64_t>(tensors.size()));
+  out.number(static_cast<std::uint64_t>(keys.size()));
+  for (const auto& [key, value] : keys) {
+    out.text(key);
+    std::visit(out, value);
+  }
+  std::uint64_t offset = 0;
+  for (const GgufImageTensor& tensor : tensors) {
+    out.text(tensor.name);
+    out.number(static_cast<std::uint32_t>(tensor.shape.size()));
+    for (const std::uint64_t dimension : tensor.shape) out.number(dimension);
+    out.number(static_cast<std::uint32_t>(tensor.type));
+    out.number(offset);
+    offset += (tensor.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  out.pad();
+  for (const GgufImageTensor& tensor : tensors) {
+    out.bytes.insert(out.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    out.pad();
+  }
+  return out.bytes;
+}
+
+std::vector<std::byte> encode_rows(GgufType type, const std::vector<float>& values) {
+  Writer out;
+  if (type == GgufType::F32) {
+    for (const float value : values) out.number(value);
+  } else if (type == GgufType::F16) {
+    for (const float value : values) out.number(kernels::float_to_half(value));
+  } else {
+    assert(values.size() % 32 == 0 && "whole blocks");
+    for (std::size_t i = 0; i < values.size(); i += 32) encode_block(type, values.data() + i, out);
+  }
+  return out.bytes;
+}
+
+}  // namespace turnstile::tests
