@@ -107,7 +107,10 @@ class ResponseFormat {
             const Explained& explained);
 
  private:
-  void open_chunk(std::string& out, std::uint32_t choice) const;
+  void open_choice(std::string& out, std::uint32_t choice) const;
+  void close_chunk(std::string& out, const Usage* running_usage) const;
+  void content_chunk(std::string& out, std::uint32_t choice, std::string_view text,
+                     const ChunkExtras& extras);
   void append_logprobs(std::string& out, std::uint32_t choice,
                        std::span<const TokenLogprob> logprobs);
 
@@ -115,10 +118,10 @@ class ResponseFormat {
   bool want_logprobs_;
   bool tokens_as_ids_;
   bool want_token_ids_;
-  std::string id_;
-  std::string chunk_head_;  // {"id":..,"object":..,"created":..,"model":..,"choices":[
-  std::string body_head_;
-  std::vector<std::size_t> text_offset_;  // completions logprobs: characters so far, a choice
+  bool want_usage_;
+  std::string chunk_head_;  // data: {"id":..,"object":..,"created":..,"model":..,"choices":[
+  std::string body_head_;   // the same of a whole answer
+  std::vector<std::size_t> text_offset_;  // completions logprobs: bytes of text so far, a choice
 };
 
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";

@@ -12,11 +12,15 @@ tl::unexpected<ApiError> invalid_json(std::string message) {
   return tl::unexpected(make_error(ApiCode::InvalidJson, std::move(message)));
 }
 
+tl::unexpected<ApiError> too_deep(const JsonLimits& limits) {
+  return invalid_json("The body is nested deeper than " + std::to_string(limits.max_depth) +
+                      " levels.");
+}
+
 tl::unexpected<ApiError> parse_failure(simdjson::error_code code, const JsonLimits& limits) {
   switch (code) {
     case simdjson::DEPTH_ERROR:
-      return invalid_json("The body is nested deeper than " + std::to_string(limits.max_depth) +
-                          " levels.");
+      return too_deep(limits);
     case simdjson::UTF8_ERROR:
       return invalid_json("The body is not valid UTF-8.");
     case simdjson::STRING_ERROR:
@@ -39,7 +43,7 @@ bool valid_string(std::string_view text) {
 }  // namespace
 
 tl::expected<dom::object, ApiError> JsonBody::parse(std::string_view body) {
-  // simdjson counts the innermost scalar as a level of its own.
+  // simdjson bounds its own stack; empty containers do not count there, so check() counts levels.
   if (parser_.max_depth() != limits_.max_depth + 1 || parser_.capacity() < body.size()) {
     if (const auto code = parser_.allocate(std::max(body.size(), parser_.capacity()),
                                            limits_.max_depth + 1)) {
@@ -53,23 +57,28 @@ tl::expected<dom::object, ApiError> JsonBody::parse(std::string_view body) {
   dom::object object;
   if (root.get(object)) return invalid_json("The body must be a JSON object.");
   std::size_t keys = 0;
-  if (auto checked = check(root, keys); !checked) return tl::unexpected(checked.error());
+  if (auto checked = check(root, 1, keys); !checked) return tl::unexpected(checked.error());
   return object;
 }
 
-tl::expected<void, ApiError> JsonBody::check(dom::element element, std::size_t& keys) {
-  // The recursion is as deep as the parser allowed.
+tl::expected<void, ApiError> JsonBody::check(dom::element element, std::size_t depth,
+                                           std::size_t& keys) {
+  if ((element.is_array() || element.is_object()) && depth > limits_.max_depth) {
+    return too_deep(limits_);
+  }
   switch (element.type()) {
     case dom::element_type::STRING:
       if (!valid_string(element.get_string().value_unsafe())) {
         return invalid_json("A string holds an unpaired surrogate.");
       }
       return {};
-    case dom::element_type::ARRAY:
-      for (const dom::element item : element.get_array().value_unsafe()) {
-        if (auto checked = check(item, keys); !checked) return checked;
+    case dom::element_type::ARRAY: {
+      const dom::array array = element.get_array().value_unsafe();
+      for (const dom::element item : array) {
+        if (auto checked = check(item, depth + 1, keys); !checked) return checked;
       }
       return {};
+    }
     case dom::element_type::OBJECT: {
       const dom::object object = element.get_object().value_unsafe();
       sorted_keys_.clear();
@@ -88,7 +97,7 @@ tl::expected<void, ApiError> JsonBody::check(dom::element element, std::size_t& 
         return invalid_json("An object has the same key twice.");
       }
       for (const dom::key_value_pair field : object) {
-        if (auto checked = check(field.value, keys); !checked) return checked;
+        if (auto checked = check(field.value, depth + 1, keys); !checked) return checked;
       }
       return {};
     }

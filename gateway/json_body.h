@@ -30,7 +30,8 @@ class JsonBody {
   tl::expected<simdjson::dom::object, ApiError> parse(std::string_view body);
 
  private:
-  tl::expected<void, ApiError> check(simdjson::dom::element element, std::size_t& keys);
+  tl::expected<void, ApiError> check(simdjson::dom::element element, std::size_t depth,
+                                     std::size_t& keys);
 
   JsonLimits limits_;
   simdjson::dom::parser parser_;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/limits.h"
+#include "gateway/neutral_fields.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -295,65 +296,6 @@ Done prompt(RequestDraft& draft, std::string_view name, Element value) {
   return {};
 }
 
-// Fields of later versions. Each accepts its neutral value.
-tl::unexpected<ApiError> unsupported(std::string_view name) {
-  return tl::unexpected(make_error(ApiCode::UnsupportedParameter,
-                                   std::string(name) + " is not supported by this version.",
-                                   std::string(name)));
-}
-
-Done accepted(RequestDraft&, std::string_view, Element) { return {}; }
-
-Done never(RequestDraft&, std::string_view name, Element) { return unsupported(name); }
-
-Done only_empty(RequestDraft&, std::string_view name, Element value) {
-  simdjson::dom::array array;
-  if (!value.get(array) && array.size() == 0) return {};
-  simdjson::dom::object object;
-  if (!value.get(object) && object.size() == 0) return {};
-  return unsupported(name);
-}
-
-Done only_false(RequestDraft&, std::string_view name, Element value) {
-  bool set = true;
-  return !value.get(set) && !set ? Done() : unsupported(name);
-}
-
-Done only_true(RequestDraft&, std::string_view name, Element value) {
-  bool set = false;
-  return !value.get(set) && set ? Done() : unsupported(name);
-}
-
-Done only_zero(RequestDraft&, std::string_view name, Element value) {
-  double number = 1;
-  return value.is_number() && !value.get(number) && number == 0.0 ? Done() : unsupported(name);
-}
-
-Done only_one(RequestDraft&, std::string_view name, Element value) {
-  double number = 0;
-  return value.is_number() && !value.get(number) && number == 1.0 ? Done() : unsupported(name);
-}
-
-Done only_none(RequestDraft&, std::string_view name, Element value) {
-  std::string_view text;
-  return !value.get(text) && text == "none" ? Done() : unsupported(name);
-}
-
-Done only_text_format(RequestDraft&, std::string_view name, Element value) {
-  std::string_view type;
-  return !value["type"].get(type) && type == "text" ? Done() : unsupported(name);
-}
-
-Done only_text_modality(RequestDraft&, std::string_view name, Element value) {
-  simdjson::dom::array array;
-  if (value.get(array)) return unsupported(name);
-  for (const Element item : array) {
-    std::string_view modality;
-    if (item.get(modality) || modality != "text") return unsupported(name);
-  }
-  return {};
-}
-
 struct Field {
   std::string_view name;
   Handler chat;         // nullptr: unknown to this route
@@ -362,53 +304,53 @@ struct Field {
 
 constexpr std::array kFields = {
     Field{"add_generation_prompt", flag<&GenerationRequest::add_generation_prompt>, nullptr},
-    Field{"add_special_tokens", only_false, accepted},
-    Field{"allowed_token_ids", only_empty, only_empty},
-    Field{"audio", never, nullptr},
-    Field{"bad_words", only_empty, only_empty},
-    Field{"best_of", only_one, only_one},
+    Field{"add_special_tokens", neutral_field::only_false, neutral_field::accepted},
+    Field{"allowed_token_ids", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"audio", neutral_field::never, nullptr},
+    Field{"bad_words", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"best_of", neutral_field::only_one, neutral_field::only_one},
     Field{"cache_salt", cache_salt, cache_salt},
-    Field{"chat_template", never, never},
-    Field{"chat_template_kwargs", only_empty, only_empty},
-    Field{"continue_final_message", only_false, nullptr},
-    Field{"documents", only_empty, nullptr},
-    Field{"echo", only_false, only_false},
+    Field{"chat_template", neutral_field::never, neutral_field::never},
+    Field{"chat_template_kwargs", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"continue_final_message", neutral_field::only_false, nullptr},
+    Field{"documents", neutral_field::only_empty, nullptr},
+    Field{"echo", neutral_field::only_false, neutral_field::only_false},
     Field{"frequency_penalty", frequency_penalty, frequency_penalty},
-    Field{"function_call", only_none, nullptr},
-    Field{"functions", only_empty, nullptr},
-    Field{"guided_choice", never, never},
-    Field{"guided_grammar", never, never},
-    Field{"guided_json", never, never},
-    Field{"guided_regex", never, never},
+    Field{"function_call", neutral_field::only_none, nullptr},
+    Field{"functions", neutral_field::only_empty, nullptr},
+    Field{"guided_choice", neutral_field::never, neutral_field::never},
+    Field{"guided_grammar", neutral_field::never, neutral_field::never},
+    Field{"guided_json", neutral_field::never, neutral_field::never},
+    Field{"guided_regex", neutral_field::never, neutral_field::never},
     Field{"ignore_eos", ignore_eos, ignore_eos},
-    Field{"include_reasoning", accepted, nullptr},
+    Field{"include_reasoning", neutral_field::accepted, nullptr},
     Field{"include_stop_str_in_output", include_stop_string, include_stop_string},
-    Field{"kv_transfer_params", only_empty, only_empty},
-    Field{"length_penalty", only_one, only_one},
+    Field{"kv_transfer_params", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"length_penalty", neutral_field::only_one, neutral_field::only_one},
     Field{"logit_bias", logit_bias, logit_bias},
     Field{"logprobs", chat_logprobs, completion_logprobs},
     Field{"max_completion_tokens", max_completion_tokens, nullptr},
     Field{"max_tokens", max_tokens, max_tokens},
     Field{"messages", messages, nullptr},
-    Field{"metadata", accepted, accepted},
+    Field{"metadata", neutral_field::accepted, neutral_field::accepted},
     Field{"min_p", min_p, min_p},
     Field{"min_tokens", min_tokens, min_tokens},
-    Field{"mm_processor_kwargs", only_empty, nullptr},
-    Field{"modalities", only_text_modality, nullptr},
+    Field{"mm_processor_kwargs", neutral_field::only_empty, nullptr},
+    Field{"modalities", neutral_field::only_text_modality, nullptr},
     Field{"model", model, model},
     Field{"n", choices, choices},
-    Field{"parallel_tool_calls", accepted, nullptr},
-    Field{"prediction", never, nullptr},
+    Field{"parallel_tool_calls", neutral_field::accepted, nullptr},
+    Field{"prediction", neutral_field::never, nullptr},
     Field{"presence_penalty", presence_penalty, presence_penalty},
-    Field{"priority", only_zero, only_zero},
+    Field{"priority", neutral_field::only_zero, neutral_field::only_zero},
     Field{"prompt", nullptr, prompt},
-    Field{"prompt_embeds", nullptr, never},
-    Field{"prompt_logprobs", never, never},
-    Field{"reasoning_effort", only_none, nullptr},
-    Field{"repetition_detection", never, never},
+    Field{"prompt_embeds", nullptr, neutral_field::never},
+    Field{"prompt_logprobs", neutral_field::never, neutral_field::never},
+    Field{"reasoning_effort", neutral_field::only_none, nullptr},
+    Field{"repetition_detection", neutral_field::never, neutral_field::never},
     Field{"repetition_penalty", repetition_penalty, repetition_penalty},
-    Field{"response_format", only_text_format, only_text_format},
-    Field{"return_prompt_text", only_false, only_false},
+    Field{"response_format", neutral_field::only_text_format, neutral_field::only_text_format},
+    Field{"return_prompt_text", neutral_field::only_false, neutral_field::only_false},
     Field{"return_token_ids", flag<&GenerationRequest::return_token_ids>,
           flag<&GenerationRequest::return_token_ids>},
     Field{"return_tokens_as_token_ids", flag<&GenerationRequest::return_tokens_as_token_ids>,
@@ -417,26 +359,26 @@ constexpr std::array kFields = {
     Field{"service_tier", service_tier, service_tier},
     Field{"skip_special_tokens", flag<&GenerationRequest::skip_special_tokens>,
           flag<&GenerationRequest::skip_special_tokens>},
-    Field{"spaces_between_special_tokens", only_true, only_true},
+    Field{"spaces_between_special_tokens", neutral_field::only_true, neutral_field::only_true},
     Field{"stop", stop, stop},
     Field{"stop_token_ids", stop_token_ids, stop_token_ids},
-    Field{"store", accepted, accepted},
+    Field{"store", neutral_field::accepted, neutral_field::accepted},
     Field{"stream", flag<&GenerationRequest::stream>, flag<&GenerationRequest::stream>},
     Field{"stream_options", stream_options, stream_options},
-    Field{"structured_outputs", only_empty, only_empty},
-    Field{"suffix", nullptr, never},
+    Field{"structured_outputs", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"suffix", nullptr, neutral_field::never},
     Field{"temperature", temperature, temperature},
-    Field{"thinking_token_budget", never, nullptr},
-    Field{"tool_choice", only_none, nullptr},
-    Field{"tools", only_empty, nullptr},
+    Field{"thinking_token_budget", neutral_field::never, nullptr},
+    Field{"tool_choice", neutral_field::only_none, nullptr},
+    Field{"tools", neutral_field::only_empty, nullptr},
     Field{"top_k", top_k, top_k},
     Field{"top_logprobs", top_logprobs, nullptr},
     Field{"top_p", top_p, top_p},
-    Field{"truncate_prompt_tokens", never, never},
-    Field{"use_beam_search", only_false, only_false},
-    Field{"user", accepted, accepted},
-    Field{"vllm_xargs", only_empty, only_empty},
-    Field{"web_search_options", never, nullptr},
+    Field{"truncate_prompt_tokens", neutral_field::never, neutral_field::never},
+    Field{"use_beam_search", neutral_field::only_false, neutral_field::only_false},
+    Field{"user", neutral_field::accepted, neutral_field::accepted},
+    Field{"vllm_xargs", neutral_field::only_empty, neutral_field::only_empty},
+    Field{"web_search_options", neutral_field::never, nullptr},
 };
 
 static_assert(std::is_sorted(kFields.begin(), kFields.end(),
