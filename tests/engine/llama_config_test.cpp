@@ -26,8 +26,8 @@ TEST(LlamaConfig, ReadsEveryKey) {
   tests::LlamaShape shape;
   shape.layers = 3;
   shape.hidden = 96;
-  shape.q_heads = 6;
-  shape.kv_heads = 3;
+  shape.q_heads = 8;
+  shape.kv_heads = 4;
   shape.head_dim = 24;
   shape.rotary_dim = 16;
   shape.feed_forward = 128;
@@ -42,8 +42,8 @@ TEST(LlamaConfig, ReadsEveryKey) {
   ASSERT_TRUE(config) << config.error().where << ": " << config.error().what;
   const engine::LlamaConfig expected{.layers = 3,
                                      .hidden = 96,
-                                     .q_heads = 6,
-                                     .kv_heads = 3,
+                                     .q_heads = 8,
+                                     .kv_heads = 4,
                                      .head_dim = 24,
                                      .feed_forward = 128,
                                      .vocab = 200,
@@ -53,8 +53,8 @@ TEST(LlamaConfig, ReadsEveryKey) {
                                      .rope_base = 50'000.0,
                                      .rope_position_scale = 4.0};
   EXPECT_EQ(*config, expected);
-  EXPECT_EQ(config->q_width(), 144);
-  EXPECT_EQ(config->kv_width(), 72);
+  EXPECT_EQ(config->q_width(), 192);
+  EXPECT_EQ(config->kv_width(), 96);
 }
 
 TEST(LlamaConfig, AbsentKeysHaveTheFormatsDefaults) {

@@ -20,13 +20,11 @@ class Writer {
  public:
   template <typename T>
   void number(T value) {
-    const auto* begin = reinterpret_cast<const std::byte*>(&value);
-    bytes.insert(bytes.end(), begin, begin + sizeof value);
+    append(&value, sizeof value);
   }
   void text(const std::string& value) {
     number(static_cast<std::uint64_t>(value.size()));
-    const auto* begin = reinterpret_cast<const std::byte*>(value.data());
-    bytes.insert(bytes.end(), begin, begin + value.size());
+    append(value.data(), value.size());
   }
   void type(GgufValueType value) { number(static_cast<std::uint32_t>(value)); }
   void pad() { bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment); }
@@ -41,6 +39,12 @@ class Writer {
     type(GgufValueType::String);
     number(static_cast<std::uint64_t>(values.size()));
     for (const std::string& value : values) text(value);
+  }
+
+  void append(const void* from, std::size_t size) {
+    if (size == 0) return;
+    bytes.resize(bytes.size() + size);
+    std::memcpy(bytes.data() + bytes.size() - size, from, size);
   }
 
   std::vector<std::byte> bytes;
@@ -121,7 +125,7 @@ std::vector<std::byte> GgufImage::serialize() const {
   }
   out.pad();
   for (const GgufImageTensor& tensor : tensors) {
-    out.bytes.insert(out.bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+    out.append(tensor.bytes.data(), tensor.bytes.size());
     out.pad();
   }
   return out.bytes;
