@@ -1,0 +1,58 @@
+// engine_port.h: the I/O thread's way to an engine.
+//
+//            try_submit, cancel                          (values in)
+//   spine ----------------------> [ engine thread or the simulator's fake ]
+//         <----------------------
+//            StepReport, one a step                      (values out; go back for reuse)
+//
+// Contract of every implementation (tests/gateway/engine_port_contract.h runs against both):
+//   1. A submitted request gives the events of engine/step_output.h, in that order, and exactly one
+//      Finished event with `request_done`.
+//   2. Reports come in the order of the steps; none is lost, however late the reader is. When all
+//      reports are out, the engine waits for one to come back.
+//   3. A cancel never waits behind submitted work. It is read before the next step begins, and it
+//      finds its request even when both were sent since the last step.
+//   4. After a fault no further report comes; fault() tells why.
+//
+// Thread:    I/O. The engine's side is the implementation's business.
+// Two implementations: EngineThread (engine_thread.h) and tests/support/fake_engine.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/request.h"
+#include "engine/step_output.h"
+#include "policy/instant.h"
+
+namespace turnstile::gateway {
+
+struct StepReport {
+  engine::StepOutput output;
+  policy::Instant began{};
+  policy::Instant ended{};
+};
+
+class EnginePort {
+ public:
+  virtual ~EnginePort() = default;
+
+  // False: more requests are open than the engine takes. Permits keep that from happening.
+  virtual bool try_submit(engine::Request request) = 0;
+
+  // At most once for a request that was submitted; unknown and finished ids are ignored.
+  virtual void cancel(engine::RequestId id) = 0;
+
+  // The oldest report that was not taken yet, or null. Give it back when its events are read.
+  virtual std::unique_ptr<StepReport> try_take() = 0;
+  virtual void give_back(std::unique_ptr<StepReport> report) = 0;
+
+  // When the engine last showed that it lives: at each step, and each second while it has no work.
+  virtual policy::Instant last_beat() const = 0;
+
+  // Why the engine stopped, a sentence; absent while it runs.
+  virtual std::optional<std::string> fault() const = 0;
+};
+
+}  // namespace turnstile::gateway

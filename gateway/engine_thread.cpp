@@ -1,0 +1,147 @@
+#include "gateway/engine_thread.h"
+
+#include <cassert>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+namespace turnstile::gateway {
+namespace {
+
+// How long the engine sleeps at most; it then shows that it lives and sleeps again.
+constexpr std::chrono::milliseconds kBeatInterval{1'000};
+
+}  // namespace
+
+EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
+                           std::size_t max_open_requests)
+    : engine_(std::move(engine)),
+      clock_(clock),
+      max_open_requests_(max_open_requests),
+      submissions_(max_open_requests, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
+      submitter_(submissions_),
+      cancels_(max_open_requests),
+      reports_(kReports),
+      spare_(kReports) {
+  for (std::size_t i = 0; i < kReports; ++i) {
+    const bool stored = spare_.try_push(std::make_unique<StepReport>());
+    assert(stored && "the ring of spare reports has room for all reports");
+  }
+  beat();
+  thread_ = std::thread([this] { run(); });
+}
+
+EngineThread::~EngineThread() {
+  stop_.store(true);
+  work_.signal();
+  thread_.join();
+}
+
+bool EngineThread::try_submit(engine::Request request) {
+  if (open_requests_ == max_open_requests_) return false;
+  if (!submissions_.try_enqueue(submitter_, std::move(request))) return false;
+  ++open_requests_;
+  wake_engine();
+  return true;
+}
+
+void EngineThread::cancel(engine::RequestId id) {
+  const bool stored = cancels_.try_push(std::move(id));
+  assert(stored && "each open request is cancelled once at most, and the ring holds as many");
+  wake_engine();
+}
+
+std::unique_ptr<StepReport> EngineThread::try_take() {
+  std::unique_ptr<StepReport> report;
+  if (!reports_.try_pop(report)) return nullptr;
+  for (const engine::Event& event : report->output.events) {
+    if (event.request_done) --open_requests_;
+  }
+  return report;
+}
+
+void EngineThread::give_back(std::unique_ptr<StepReport> report) {
+  const bool stored = spare_.try_push(std::move(report));
+  assert(stored && "no more reports come back than exist");
+  wake_engine();
+}
+
+policy::Instant EngineThread::last_beat() const {
+  return policy::Instant(policy::Duration(beat_ns_.load(std::memory_order_relaxed)));
+}
+
+std::optional<std::string> EngineThread::fault() const {
+  if (!faulted_.load(std::memory_order_acquire)) return std::nullopt;
+  return fault_text_;
+}
+
+void EngineThread::clear_ready() {
+  ready_.clear();
+  ready_signalled_.exchange(false);
+}
+
+// The engine announces its sleep and then looks at the mail once more; we put the mail and then
+// look whether it sleeps. Both use read-modify-write operations on `asleep_`, which have one order:
+// either ours comes second and sees the announcement, or theirs does and sees the mail.
+void EngineThread::wake_engine() {
+  if (asleep_.exchange(false)) work_.signal();
+}
+
+void EngineThread::run() {
+  try {
+    loop();
+  } catch (const std::exception& error) {
+    fault_text_ = error.what();
+    faulted_.store(true, std::memory_order_release);
+  } catch (...) {
+    fault_text_ = "the engine threw something that is not an exception";
+    faulted_.store(true, std::memory_order_release);
+  }
+  ready_.signal();
+}
+
+void EngineThread::loop() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    beat();
+    read_mail();
+    if (!engine_->has_work() || (!empty_report_ && !spare_.try_pop(empty_report_))) {
+      sleep();
+      continue;
+    }
+    empty_report_->output.clear();
+    empty_report_->began = clock_.now();
+    engine_->step(empty_report_->output);
+    empty_report_->ended = clock_.now();
+    const bool stored = reports_.try_push(std::move(empty_report_));
+    assert(stored && "the ring of reports has room for all reports");
+    empty_report_ = nullptr;
+    if (!ready_signalled_.exchange(true)) ready_.signal();
+  }
+}
+
+void EngineThread::read_mail() {
+  engine::RequestId id = 0;
+  while (cancels_.try_pop(id)) to_cancel_.push_back(id);
+  engine::Request request;
+  while (submissions_.try_dequeue_from_producer(submitter_, request)) {
+    engine_->add(std::move(request));
+  }
+  for (const engine::RequestId cancelled : to_cancel_) engine_->cancel(cancelled);
+  to_cancel_.clear();
+}
+
+// Sleeps until there may be something to do. What came between the last look and the announcement
+// is seen here: mail that is left makes the sleep void.
+void EngineThread::sleep() {
+  asleep_.exchange(true);
+  const bool has_mail = submissions_.size_approx() != 0 || !cancels_.empty();
+  const bool can_step = engine_->has_work() && (empty_report_ || !spare_.empty());
+  if (!has_mail && !can_step && !stop_.load()) work_.wait(kBeatInterval);
+  asleep_.store(false);
+}
+
+void EngineThread::beat() {
+  beat_ns_.store(clock_.now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+}  // namespace turnstile::gateway

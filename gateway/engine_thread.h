@@ -1,0 +1,106 @@
+// engine_thread.h: one engine on its own thread, behind an EnginePort.
+//
+//   I/O thread                                 engine thread
+//   try_submit -> [ConcurrentQueue] ------+
+//   cancel     -> [SpscRing] -----------+ |    loop:
+//                                       v v      read cancels, then submissions, then cancel
+//                                     engine     no work: sleep on `work` (eventfd)
+//   try_take  <- [SpscRing reports] <-- step     take an empty report; none: sleep as well
+//   give_back -> [SpscRing spare]   -------->    step(), push, signal `ready` (eventfd)
+//
+// A fixed number of reports exists and the ring holds all of them, so a push cannot fail. When the
+// I/O thread is late the engine runs out of empty reports and waits; the I/O thread never waits for
+// the engine, so neither can block the other for good.
+//
+// Cancels are read before the submissions: a cancel that was read was sent after its request, so
+// draining the submissions afterwards is sure to find the request first.
+//
+// Thread:    EnginePort's methods on the I/O thread; the rest is private to the engine thread.
+// Lifetime:  the constructor starts the thread; the destructor stops it after the running step and
+//            joins. Open requests are then dropped without events.
+// Errors:    an exception out of the engine is a fault: the thread ends, fault() says why.
+// Cost:      per step one eventfd write at most, no allocation once the reports have grown.
+// Tests:     tests/gateway/engine_thread_test.cpp (suite tsan: submit, cancel, shutdown races).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <concurrentqueue/concurrentqueue.h>
+
+#include "engine/engine.h"
+#include "gateway/clock.h"
+#include "gateway/engine_port.h"
+#include "gateway/spsc_ring.h"
+#include "gateway/wake_up.h"
+
+namespace turnstile::gateway {
+
+class EngineThread final : public EnginePort {
+ public:
+  // Reports in flight: enough that a late I/O thread does not stop the engine for some ten steps.
+  static constexpr std::size_t kReports = 16;
+
+  // `max_open_requests`: submitted and not yet ended; permits keep the number below it.
+  EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
+               std::size_t max_open_requests);
+  ~EngineThread() override;
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+  bool try_submit(engine::Request request) override;
+  void cancel(engine::RequestId id) override;
+  std::unique_ptr<StepReport> try_take() override;
+  void give_back(std::unique_ptr<StepReport> report) override;
+  policy::Instant last_beat() const override;
+  std::optional<std::string> fault() const override;
+
+  // Readable when there is a report to take or a fault to see. Call clear_ready() first, then
+  // try_take() until it is empty: what comes later signals again.
+  int ready_fd() const { return ready_.fd(); }
+  void clear_ready();
+
+ private:
+  void run();
+  void loop();
+  void read_mail();
+  void sleep();
+  void wake_engine();
+  void beat();
+
+  std::unique_ptr<engine::Engine> engine_;  // engine thread, once started
+  const Clock& clock_;
+  const std::size_t max_open_requests_;
+
+  moodycamel::ConcurrentQueue<engine::Request> submissions_;
+  moodycamel::ProducerToken submitter_;
+  SpscRing<engine::RequestId> cancels_;
+  SpscRing<std::unique_ptr<StepReport>> reports_;
+  SpscRing<std::unique_ptr<StepReport>> spare_;
+  WakeUp work_;
+  WakeUp ready_;
+
+  // I/O thread only.
+  std::size_t open_requests_ = 0;
+
+  // Engine thread only.
+  std::vector<engine::RequestId> to_cancel_;
+  std::unique_ptr<StepReport> empty_report_;
+
+  // Set by the engine thread before its last look at the mail, cleared by whoever wakes it.
+  std::atomic<bool> asleep_{false};
+  // Set when `ready_` is signalled and not yet cleared, to save the second write.
+  std::atomic<bool> ready_signalled_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<policy::Duration::rep> beat_ns_{0};
+  std::string fault_text_;           // written before `faulted_` is set, never after
+  std::atomic<bool> faulted_{false};
+
+  std::thread thread_;  // last: everything above exists when it starts
+};
+
+}  // namespace turnstile::gateway
