@@ -1,0 +1,185 @@
+// Random requests, limits, cancels and pauses: every text is the text of the solo run, and every
+// promise of engine.h holds after every step (tests/support/engine_run.h checks them).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/block_table.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/toy_tokenizer.h"
+
+namespace turnstile::tests {
+namespace {
+
+using engine::FinishReason;
+using engine::Limits;
+using engine::Request;
+using engine::TokenId;
+
+class Scenario {
+ public:
+  explicit Scenario(std::uint32_t seed) : random_(seed), limits_(random_limits()) {
+    options_.weights = seed;
+    for (auto& prefix : prefixes_) {
+      prefix.resize(1 + pick(60));
+      for (TokenId& token : prefix) token = pick(kToyVocabulary);
+    }
+  }
+
+  void run() {
+    EngineRun run(toy_engine(limits_, options_));
+    const std::uint32_t request_count = 1 + pick(18);
+    std::vector<Request> requests;
+    std::map<engine::RequestId, std::uint64_t> cancel_at;
+    while (requests.size() < request_count || run.has_work()) {
+      while (requests.size() < request_count && (pick(3) == 0 || !run.has_work())) {
+        requests.push_back(random_request(requests.size()));
+        run.add(requests.back());
+        if (pick(5) == 0) cancel_at[requests.back().id] = run.steps() + pick(20);
+      }
+      for (const auto& [id, step] : cancel_at) {
+        if (step == run.steps()) run.cancel(id);
+      }
+      run.step();
+      if (::testing::Test::HasFatalFailure()) return;
+      ASSERT_LT(run.steps(), 20'000U) << "the engine does not come to an end";
+      for (const auto& event : run.output().events) {
+        pauses_ += event.kind == engine::EventKind::Paused ? 1 : 0;
+        hits_ += event.kind == engine::EventKind::Bound ? event.tokens : 0;
+      }
+    }
+    for (const Request& request : requests) compare(request, run.result(request.id));
+  }
+
+  std::uint32_t pauses() const { return pauses_; }
+  std::uint32_t hits() const { return hits_; }
+
+ private:
+  std::uint32_t pick(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
+
+  Limits random_limits() {
+    Limits limits;
+    limits.max_model_len = 150;
+    limits.max_num_seqs = 1 + pick(6);
+    limits.max_num_batched_tokens = limits.max_num_seqs + pick(40);
+    limits.enable_prefix_caching = pick(3) > 0;
+    limits.enable_chunked_prefill = pick(4) > 0;
+    if (!limits.enable_chunked_prefill) limits.max_num_batched_tokens = 150 + pick(30);
+    limits.kv_cache_blocks = engine::blocks_for(limits.max_model_len) + pick(25);
+    return limits;
+  }
+
+  Request random_request(engine::RequestId id) {
+    Request request;
+    request.id = id;
+    request.prompt = prefixes_[pick(4)];
+    const std::uint32_t extra = pick(3) == 0 ? 0 : pick(20);
+    for (std::uint32_t i = 0; i < extra; ++i) request.prompt.push_back(pick(kToyVocabulary));
+    request.choices = pick(4) == 0 ? 1 + pick(4) : 1;
+    request.priority = static_cast<std::int32_t>(pick(3)) - 1;
+    request.salt = {pick(2), 7};
+    request.stop.max_tokens = 1 + pick(60);
+    request.stop.min_tokens = pick(4) == 0 ? pick(10) : 0;
+    request.stop.ignore_eos = pick(2) == 0;
+    request.stop.include_stop_string = pick(4) == 0;
+    request.skip_special_tokens = pick(2) == 0;
+    if (pick(3) == 0) request.stop.strings = {"ab", std::string(1, static_cast<char>('a' + pick(26)))};
+    if (pick(5) == 0) request.stop.token_ids = {pick(kToyVocabulary)};
+    request.sampling.temperature = pick(3) == 0 ? 0.0F : 0.3F + 0.2F * static_cast<float>(pick(8));
+    request.sampling.seed = pick(1000);
+    if (pick(3) == 0) request.sampling.top_k = 1 + pick(40);
+    if (pick(3) == 0) request.sampling.top_p = 0.1F + 0.1F * static_cast<float>(pick(9));
+    if (pick(4) == 0) request.sampling.min_p = 0.05F;
+    if (pick(3) == 0) request.sampling.repetition_penalty = 1.2F;
+    if (pick(4) == 0) request.sampling.frequency_penalty = 0.4F;
+    if (pick(4) == 0) request.sampling.presence_penalty = -0.3F;
+    if (pick(3) == 0) request.sampling.top_logprobs = pick(5);
+    return request;
+  }
+
+  void compare(const Request& request, const RequestResult& result) {
+    const RequestResult alone = run_alone(request, options_);
+    for (std::uint32_t c = 0; c < request.choices; ++c) {
+      SCOPED_TRACE("request " + std::to_string(request.id) + " choice " + std::to_string(c));
+      const ChoiceResult& choice = result.choices[c];
+      const ChoiceResult& expected = alone.choices[c];
+      ASSERT_TRUE(choice.finish);
+      if (choice.finish != FinishReason::Cancelled) {
+        EXPECT_EQ(choice.finish, expected.finish);
+        EXPECT_EQ(choice.text, expected.text);
+        EXPECT_EQ(choice.tokens, expected.tokens);
+        EXPECT_EQ(choice.logprobs, expected.logprobs) << "the same bits";
+        EXPECT_EQ(choice.end_token, expected.end_token);
+        EXPECT_EQ(choice.stop_index, expected.stop_index);
+        EXPECT_LE(result.computed_tokens + result.cached_tokens, request.prompt.size());
+      } else {
+        ASSERT_LE(choice.tokens.size(), expected.tokens.size());
+        EXPECT_TRUE(std::equal(choice.tokens.begin(), choice.tokens.end(),
+                               expected.tokens.begin()));
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  Limits limits_;
+  ToyModelOptions options_;
+  std::vector<TokenId> prefixes_[4];
+  std::uint32_t pauses_ = 0;
+  std::uint32_t hits_ = 0;
+};
+
+TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
+  std::uint32_t pauses = 0;
+  std::uint32_t hits = 0;
+  for (std::uint32_t seed = 1; seed <= 1500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Scenario scenario(seed);
+    scenario.run();
+    pauses += scenario.pauses();
+    hits += scenario.hits();
+    if (HasFailure()) return;
+  }
+  // Otherwise the scenarios have become too tame to prove anything.
+  EXPECT_GT(pauses, 1000U);
+  EXPECT_GT(hits, 10'000U);
+}
+
+// The same calls give the same events, byte for byte.
+TEST(EngineProperty, TheEngineIsAFunctionOfItsCalls) {
+  const auto record = [] {
+    Limits limits;
+    limits.max_model_len = 100;
+    limits.max_num_seqs = 3;
+    limits.max_num_batched_tokens = 20;
+    limits.kv_cache_blocks = 9;
+    EngineRun run(toy_engine(limits));
+    std::string log;
+    for (engine::RequestId id = 0; id < 6; ++id) {
+      Request request;
+      request.id = id;
+      request.prompt = toy_tokens("the same beginning of all");
+      request.prompt.push_back(static_cast<TokenId>(id));
+      request.stop.max_tokens = 50;
+      request.sampling.seed = id;
+      run.add(request);
+    }
+    while (run.has_work()) {
+      run.step();
+      for (const auto& event : run.output().events) {
+        log += std::to_string(static_cast<int>(event.kind)) + ":" + std::to_string(event.request) +
+               ":" + std::to_string(event.token) + ":" + std::to_string(event.held_blocks) + " ";
+      }
+      log += run.output().text + "\n";
+    }
+    return log;
+  };
+  EXPECT_EQ(record(), record());
+}
+
+}  // namespace
+}  // namespace turnstile::tests

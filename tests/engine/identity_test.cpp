@@ -1,0 +1,323 @@
+// The bitwise promise: the logits of a sequence are the same bits whatever else is in the step,
+// however its prompt is cut, wherever its blocks lie, and whether they were computed for it,
+// shared with another sequence, copied, or computed again after a pause.
+//
+// Method: each text is computed alone, one token a step, by one thread. Then all texts run together
+// with three threads through random steps: random chunks, random order, shuffled blocks that hold
+// the remains of earlier rounds. Every row of logits must be equal byte for byte.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/loader/gguf.h"
+#include "engine/model/llama.h"
+#include "tests/support/golden_files.h"
+#include "tests/support/random_llama.h"
+
+namespace turnstile {
+namespace {
+
+using engine::LlamaModel;
+using engine::TokenId;
+using kernels::BlockId;
+using kernels::kKvBlockTokens;
+
+constexpr std::size_t kStepRows = 96;
+constexpr std::size_t kStepSlices = 32;
+
+struct Text {
+  std::vector<TokenId> ids;
+  std::size_t parent = 0;          // shares its first `shared` ids; itself when none
+  std::size_t shared = 0;
+  std::vector<std::vector<float>> logits;  // after each position, computed alone
+};
+
+std::size_t blocks_for(std::size_t tokens) {
+  return (tokens + kKvBlockTokens - 1) / kKvBlockTokens;
+}
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+  std::size_t below(std::size_t bound) { return engine_() % bound; }
+  bool chance(std::size_t percent) { return below(100) < percent; }
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+std::vector<Text> random_texts(std::size_t count, std::size_t max_tokens, std::size_t vocab,
+                               Random& random) {
+  std::vector<Text> texts(count);
+  for (std::size_t t = 0; t < count; ++t) {
+    Text& text = texts[t];
+    text.parent = t;
+    if (t > 0 && random.chance(60)) {
+      text.parent = random.below(t);
+      const std::vector<TokenId>& from = texts[text.parent].ids;
+      text.shared = random.below(std::min(from.size(), max_tokens - 1)) + 1;
+      text.ids.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(text.shared));
+    }
+    const std::size_t length = text.ids.size() + 1 + random.below(max_tokens - text.ids.size());
+    while (text.ids.size() < length) text.ids.push_back(static_cast<TokenId>(random.below(vocab)));
+  }
+  return texts;
+}
+
+void compute_alone(LlamaModel& model, std::vector<Text>& texts, std::size_t max_tokens) {
+  std::vector<BlockId> blocks(blocks_for(max_tokens));
+  std::iota(blocks.begin(), blocks.end(), BlockId{0});
+  for (Text& text : texts) {
+    for (std::size_t i = 0; i < text.ids.size(); ++i) {
+      const engine::StepSlice slice{std::span(text.ids).subspan(i, 1),
+                                    static_cast<std::uint32_t>(i), blocks, true};
+      text.logits.emplace_back(model.vocab_size());
+      model.forward({&slice, 1}, text.logits.back());
+    }
+  }
+}
+
+// Runs all texts to their ends in random steps and compares every row of logits.
+class Crowd {
+ public:
+  Crowd(LlamaModel& model, const std::vector<Text>& texts, std::size_t pool_blocks, Random& random)
+      : model_(model), texts_(texts), random_(random), runs_(texts.size()) {
+    free_.resize(pool_blocks);
+    std::iota(free_.begin(), free_.end(), BlockId{0});
+    random_.shuffle(free_);
+  }
+
+  void run() {
+    while (!finished() && !::testing::Test::HasFailure()) step();
+  }
+  std::size_t compared() const { return compared_; }
+  std::size_t shared_blocks() const { return shared_blocks_; }
+  std::size_t copied_blocks() const { return copied_blocks_; }
+
+ private:
+  struct Run {
+    std::size_t computed = 0;  // the slices of this step included
+    std::size_t written = 0;   // before this step: what others may share
+    std::vector<BlockId> blocks;
+  };
+
+  bool finished() const {
+    for (std::size_t t = 0; t < texts_.size(); ++t) {
+      if (runs_[t].computed < texts_[t].ids.size()) return false;
+    }
+    return true;
+  }
+
+  BlockId take_block() {
+    EXPECT_FALSE(free_.empty()) << "the test's pool is too small";
+    const BlockId block = free_.back();
+    free_.pop_back();
+    return block;
+  }
+
+  // A prefix that the parent has computed: whole blocks by reference, the begun one as a copy.
+  void start(std::size_t t) {
+    const Text& text = texts_[t];
+    Run& run = runs_[t];
+    run = Run{};
+    const Run& parent = runs_[text.parent];
+    if (text.parent == t || !random_.chance(70)) return;
+    const std::size_t usable = std::min({text.shared, parent.written, text.ids.size() - 1});
+    const std::size_t whole = usable / kKvBlockTokens;
+    run.blocks.assign(parent.blocks.begin(),
+                      parent.blocks.begin() + static_cast<std::ptrdiff_t>(whole));
+    run.computed = whole * kKvBlockTokens;
+    shared_blocks_ += whole;
+    if (usable > run.computed && random_.chance(50)) {
+      run.blocks.push_back(take_block());
+      model_.copy_block(parent.blocks[whole], run.blocks.back());
+      run.computed = usable;
+      ++copied_blocks_;
+    }
+  }
+
+  void step() {
+    std::vector<std::size_t> order(texts_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    random_.shuffle(order);
+    const std::size_t slice_limit = 1 + random_.below(kStepSlices);
+    std::vector<engine::StepSlice> slices;
+    std::vector<const float*> expected;
+    std::size_t rows = 0;
+    for (const std::size_t t : order) {
+      Run& run = runs_[t];
+      const Text& text = texts_[t];
+      if (run.computed == text.ids.size() || slices.size() == slice_limit) continue;
+      if (run.computed == 0 || random_.chance(2)) start(t);  // 2 in 100: a pause, computed again
+      const std::size_t left = text.ids.size() - run.computed;
+      const std::size_t wanted = random_.chance(50) ? 1 : 1 + random_.below(60);
+      const std::size_t count = std::min({left, wanted, kStepRows - rows});
+      if (count == 0) break;
+      while (run.blocks.size() < blocks_for(run.computed + count)) {
+        run.blocks.push_back(take_block());
+      }
+      const bool wants_logits = random_.chance(70);
+      slices.push_back({std::span(text.ids).subspan(run.computed, count),
+                        static_cast<std::uint32_t>(run.computed), run.blocks, wants_logits});
+      run.computed += count;
+      rows += count;
+      if (wants_logits) expected.push_back(text.logits[run.computed - 1].data());
+    }
+    compare(slices, expected);
+  }
+
+  void compare(const std::vector<engine::StepSlice>& slices,
+               const std::vector<const float*>& expected) {
+    const std::size_t vocab = model_.vocab_size();
+    std::vector<float> logits(expected.size() * vocab);
+    model_.forward(slices, logits);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(std::memcmp(logits.data() + i * vocab, expected[i], vocab * sizeof(float)), 0)
+          << "row " << i << " of a step of " << slices.size() << " slices";
+      ++compared_;
+    }
+    for (Run& run : runs_) run.written = run.computed;
+  }
+
+  LlamaModel& model_;
+  const std::vector<Text>& texts_;
+  Random& random_;
+  std::vector<Run> runs_;
+  std::vector<BlockId> free_;
+  std::size_t compared_ = 0;
+  std::size_t shared_blocks_ = 0;
+  std::size_t copied_blocks_ = 0;
+};
+
+std::unique_ptr<LlamaModel> load(const engine::GgufFile& file, kernels::Level level,
+                                 kernels::Numerics numerics, int threads, std::size_t blocks,
+                                 std::size_t rows) {
+  engine::LlamaOptions options;
+  options.level = level;
+  options.numerics = numerics;
+  options.threads = threads;
+  auto model = LlamaModel::load(file, options);
+  EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
+  EXPECT_TRUE((*model)->reserve(blocks, rows, kStepSlices));
+  return std::move(*model);
+}
+
+struct Plan {
+  std::size_t texts = 24;
+  std::size_t max_tokens = 120;
+  std::size_t rounds = 3;
+};
+
+void check_identity(const engine::GgufFile& file, kernels::Level level,
+                    kernels::Numerics numerics, std::uint32_t seed, const Plan& plan) {
+  SCOPED_TRACE("level " + std::string(kernels::to_string(level)) + ", numerics " +
+               std::to_string(static_cast<int>(numerics)) + ", seed " + std::to_string(seed));
+  Random random(seed);
+  const std::size_t pool = plan.texts * blocks_for(plan.max_tokens) * 3;
+  auto alone = load(file, level, numerics, 1, blocks_for(plan.max_tokens), 1);
+  auto crowd_model = load(file, level, numerics, 3, pool, kStepRows);
+  std::size_t shared = 0;
+  std::size_t copied = 0;
+  for (std::size_t round = 0; round < plan.rounds; ++round) {
+    std::vector<Text> texts =
+        random_texts(plan.texts, plan.max_tokens, alone->vocab_size(), random);
+    compute_alone(*alone, texts, plan.max_tokens);
+    Crowd crowd(*crowd_model, texts, pool, random);
+    crowd.run();
+    if (::testing::Test::HasFailure()) return;
+    EXPECT_GT(crowd.compared(), plan.texts);
+    shared += crowd.shared_blocks();
+    copied += crowd.copied_blocks();
+  }
+  EXPECT_GT(shared + copied, 0U) << "no prefix was shared: the test lost its point";
+}
+
+// Shapes that meet every special case: mixed weight types; heads that are no whole panels;
+// widths that are no multiple of 32; one key head for all; an untied head.
+std::vector<tests::LlamaShape> shapes() {
+  std::vector<tests::LlamaShape> all(3);
+  all[0].types = {engine::GgufType::Q4_1, engine::GgufType::Q8_0, engine::GgufType::Q4_0,
+                  engine::GgufType::F16};
+  all[0].layers = 3;
+  all[1].hidden = 96;
+  all[1].q_heads = 4;
+  all[1].kv_heads = 4;
+  all[1].head_dim = 40;
+  all[1].rotary_dim = 32;
+  all[1].feed_forward = 224;
+  all[1].vocab = 155;
+  all[1].tied = false;
+  all[1].types = {engine::GgufType::Q8_0, engine::GgufType::Q4_1};
+  all[2].hidden = 56;
+  all[2].q_heads = 7;
+  all[2].kv_heads = 1;
+  all[2].head_dim = 8;
+  all[2].rotary_dim = 8;
+  all[2].feed_forward = 72;
+  all[2].rope_factors = true;
+  all[2].types = {engine::GgufType::F32, engine::GgufType::F16};
+  return all;
+}
+
+class Identity : public ::testing::TestWithParam<kernels::Level> {};
+
+TEST_P(Identity, LogitsDoNotDependOnTheCrowd) {
+  if (!kernels::level_supported(GetParam())) {
+    GTEST_SKIP() << "this CPU has no " << kernels::to_string(GetParam());
+  }
+  std::uint32_t seed = 11;
+  for (const tests::LlamaShape& shape : shapes()) {
+    const std::vector<std::byte> bytes = tests::random_llama(shape, seed).serialize();
+    const auto file = engine::GgufFile::parse(bytes);
+    ASSERT_TRUE(file) << file.error().where << ": " << file.error().what;
+    check_identity(*file, GetParam(), kernels::Numerics::Int8, seed++, {});
+    if (GetParam() == kernels::Level::Scalar) {
+      check_identity(*file, GetParam(), kernels::Numerics::Float32, seed++, {.rounds = 1});
+    }
+  }
+}
+
+// Long enough that attention takes several chunks of positions.
+TEST_P(Identity, HoldsOverSeveralAttentionChunks) {
+  if (!kernels::level_supported(GetParam())) {
+    GTEST_SKIP() << "this CPU has no " << kernels::to_string(GetParam());
+  }
+  tests::LlamaShape shape;
+  shape.context = 1024;
+  const std::vector<std::byte> bytes = tests::random_llama(shape, 21).serialize();
+  const auto file = engine::GgufFile::parse(bytes);
+  ASSERT_TRUE(file);
+  check_identity(*file, GetParam(), kernels::Numerics::Int8, 21,
+                 {.texts = 8, .max_tokens = 3 * kernels::kAttentionChunk + 40, .rounds = 1});
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Identity,
+                         ::testing::Values(kernels::Level::Scalar, kernels::Level::Avx2,
+                                           kernels::Level::Avx512Vnni),
+                         [](const auto& level) {
+                           std::string name(kernels::to_string(level.param));
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(IdentityOfTheRealModel, LogitsDoNotDependOnTheCrowd) {
+  const auto path = tests::test_model_path();
+  if (!path) GTEST_SKIP() << tests::kNoTestModel;
+  const auto file = engine::GgufFile::open(*path);
+  ASSERT_TRUE(file) << file.error().what;
+  check_identity(*file, kernels::best_level(), kernels::Numerics::Int8, 31,
+                 {.texts = 8, .max_tokens = 70, .rounds = 1});
+}
+
+}  // namespace
+}  // namespace turnstile
