@@ -1,8 +1,8 @@
 #include "kernels/kernel_table.h"
 
-#include <algorithm>
 #include <cassert>
 
+#include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/tables.h"
 
@@ -10,13 +10,14 @@ namespace turnstile::kernels {
 
 std::size_t attention_scratch_floats(int head_dim, int heads_per_group) {
   assert(head_dim > 0 && heads_per_group > 0 && "a shape");
-  return static_cast<std::size_t>(kAttentionChunk);
+  return attention_tile_floats(head_dim);
 }
 
 bool level_supported(Level level) {
+  static const CpuFeatures features = detect_cpu_features();
   switch (level) {
     case Level::Scalar: return true;
-    case Level::Avx2: return false;
+    case Level::Avx2: return features.avx2;
     case Level::Avx512Vnni: return false;
   }
   return false;
@@ -51,6 +52,9 @@ const KernelTable& kernel_table(Level level, Numerics numerics) {
     assert(level == Level::Scalar && "only the Scalar level has Float32");
     return scalar_float32_table();
   }
+#if defined(__x86_64__)
+  if (level == Level::Avx2) return avx2_table();
+#endif
   return scalar_int8_table();
 }
 

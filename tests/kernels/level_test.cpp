@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include "kernels/kernel_table.h"
+
+namespace turnstile::kernels {
+namespace {
+
+TEST(Level, NamesSurviveTheWayThroughText) {
+  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+    EXPECT_EQ(parse_level(to_string(level)), level);
+  }
+  for (const char* wrong : {"", "AVX2", "avx512", "avx2 "}) {
+    EXPECT_EQ(parse_level(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(Level, TheBestOneIsSupportedAndEveryTableSaysWhatItIs) {
+  EXPECT_TRUE(level_supported(Level::Scalar));
+  EXPECT_TRUE(level_supported(best_level()));
+  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+    if (!level_supported(level)) continue;
+    EXPECT_EQ(kernel_table(level, Numerics::Int8).level, level);
+    EXPECT_EQ(kernel_table(level, Numerics::Int8).numerics, Numerics::Int8);
+  }
+  EXPECT_EQ(kernel_table(Level::Scalar, Numerics::Float32).numerics, Numerics::Float32);
+}
+
+TEST(LevelDeathTest, Float32AtAFasterLevelIsOurBug) {
+  if (best_level() == Level::Scalar) GTEST_SKIP() << "this CPU has only the scalar level";
+  EXPECT_DEATH(kernel_table(best_level(), Numerics::Float32), "only the Scalar level");
+}
+
+}  // namespace
+}  // namespace turnstile::kernels
