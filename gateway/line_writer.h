@@ -65,8 +65,9 @@ class LineWriter final : public LineSink {
   void write(LineStream stream, std::string_view line) override;
   bool is_writable() const override;
 
-  // Waits until everything written so far is on disk (fdatasync included). For close and tests.
-  void flush();
+  // Waits until everything written so far is in its file and the audit log is synced. False when
+  // the disk refuses. For close and tests.
+  bool flush();
 
  private:
   struct State;

@@ -1,0 +1,58 @@
+// line_file.h: one growing file of lines that rotates between two lines.
+//
+//   numbered      FOLDER/NAME-000001.jsonl, the next one when it is full
+//   not numbered  FOLDER/NAME.jsonl, renamed to NAME-000001.jsonl when it is full
+//
+// write() takes lines off the front of a buffer as the kernel accepts them; after a failure the
+// buffer begins with what is still to be written, possibly in the middle of a line, and the next
+// write() goes on there.
+//
+// Thread: the line writer's. Errors: a sentence with the path.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <tl/expected.hpp>
+
+namespace turnstile::gateway {
+
+struct LineFileSettings {
+  std::filesystem::path folder;
+  std::string name;
+  std::optional<std::uint64_t> number;  // set: numbered, starting with this one
+  std::uint64_t rotate_bytes = 0;
+};
+
+// "audit-000001.jsonl"
+std::string numbered_name(const std::string& name, std::uint64_t number);
+
+// The number of "NAME-000001.jsonl" in that form, absent for other names.
+std::optional<std::uint64_t> number_of(const std::string& file_name, const std::string& name);
+
+class LineFile {
+ public:
+  LineFile() = default;
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+
+  tl::expected<void, std::string> open(const LineFileSettings& settings);
+  tl::expected<void, std::string> write(std::string& lines);
+  tl::expected<void, std::string> sync();
+
+ private:
+  std::filesystem::path path() const;
+  tl::expected<void, std::string> open_current();
+  tl::expected<void, std::string> rotate();
+  tl::expected<void, std::string> failure(const char* what) const;
+
+  LineFileSettings settings_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_ = 0;
+  bool is_in_line_ = false;  // the last byte written was not a line feed
+};
+
+}  // namespace turnstile::gateway
