@@ -72,7 +72,9 @@ struct TokenFacts {
   std::optional<std::int64_t> max_tokens;  // per choice, as the client asked; absent: not given
   // What the route puts in place of an absent max_tokens (completions: 16); absent: nothing.
   std::optional<std::int64_t> route_default_max_tokens;
-  std::int64_t choices = 1;  // n
+  std::int64_t choices = 1;  // n, times the number of prompts
+  // Of the longest prompt, when a request brings several; 0: it brings one.
+  std::int64_t longest_prompt_tokens = 0;
 };
 
 }  // namespace turnstile::policy

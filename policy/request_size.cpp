@@ -53,13 +53,15 @@ tl::expected<RequestSize, Refusal> size_request(const Resolved& resolved, const 
   const bool cache_is_smaller = in_cache < engine.max_model_len;
   const std::int64_t context = cache_is_smaller ? in_cache : engine.max_model_len;
   const std::string context_meter = cache_is_smaller ? "kv_blocks" : "max_model_len";
-  if (tokens.prompt_tokens >= context) {
-    return tl::unexpected(never(ContextLengthExceeded, "prompt", context_meter, "engine", context,
-                                tokens.prompt_tokens + 1));
+  const std::int64_t longest =
+      tokens.longest_prompt_tokens > 0 ? tokens.longest_prompt_tokens : tokens.prompt_tokens;
+  if (longest >= context) {
+    return tl::unexpected(
+        never(ContextLengthExceeded, "prompt", context_meter, "engine", context, longest + 1));
   }
-  if (tokens.max_tokens && *tokens.max_tokens > context - tokens.prompt_tokens) {
+  if (tokens.max_tokens && *tokens.max_tokens > context - longest) {
     return tl::unexpected(never(ContextLengthExceeded, "max_tokens", context_meter, "engine",
-                                context, tokens.prompt_tokens + *tokens.max_tokens));
+                                context, longest + *tokens.max_tokens));
   }
   if (resolved.max_input && tokens.prompt_tokens > resolved.max_input->tokens) {
     const auto& [limit, scope] = *resolved.max_input;
@@ -73,13 +75,13 @@ tl::expected<RequestSize, Refusal> size_request(const Resolved& resolved, const 
   if (tokens.max_tokens) {
     size.max_tokens = *tokens.max_tokens;
   } else {
-    size.max_tokens = context - tokens.prompt_tokens;
+    size.max_tokens = context - longest;
     for (const auto limit : {resolved.default_max_tokens, tokens.route_default_max_tokens}) {
       if (limit) size.max_tokens = std::min(size.max_tokens, *limit);
     }
     if (max_output) size.max_tokens = std::min(size.max_tokens, max_output->tokens);
   }
-  const std::int64_t positions = size.prompt_tokens + size.max_tokens;
+  const std::int64_t positions = longest + size.max_tokens;
   size.kv_blocks = size.choices * ((positions + engine.block_tokens - 1) / engine.block_tokens);
   return size;
 }
