@@ -13,7 +13,6 @@ Writes every run to OUT/DATE-CPU/*.json with the machine and all flags, and tabl
 Exit codes: 0 done, 1 a run was invalid (the client was the limit), 3 something is missing.
 """
 import argparse
-import datetime
 import itertools
 import json
 import pathlib
@@ -22,10 +21,10 @@ import statistics
 import subprocess
 import sys
 
-import process_figures
-from servers import Peer, Turnstile
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import process_figures  # noqa: E402
+from servers import Peer, Turnstile  # noqa: E402
 
 # name: (streams, requests, prompt tokens, new tokens). Each stream has several requests, so that
 # the ragged end of a run weighs little.
@@ -180,10 +179,7 @@ def main():
                   + ("" if figures["is_valid"] else " (INVALID)"), flush=True)
 
     machine = process_figures.machine()
-    today = datetime.date.today().isoformat()
-    cpu = re.sub(r"[^A-Za-z0-9]+", "-", machine["cpu"]).strip("-").lower()
-    folder = arguments.out / f"{today}-{cpu}"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = process_figures.results_folder(arguments.out, machine)
     text = table(runs, chosen, machine, arguments)
     (folder / "against_llamacpp.json").write_text(
         json.dumps({"machine": machine, "chosen": chosen, "runs": runs}, indent=1) + "\n")

@@ -1,4 +1,5 @@
-"""What the kernel knows about a process: memory, processor time, context switches."""
+"""What the kernel knows about a process and the machine, and where results are kept."""
+import datetime
 import os
 import pathlib
 import re
@@ -30,6 +31,14 @@ def mapping_resident_bytes(pid, size_bytes):
              re.findall(r"(?ms)^Size:\s+(\d+) kB.*?^Rss:\s+(\d+) kB", text)]
     fitting = [pair for pair in found if pair[0] >= size_bytes]
     return min(fitting)[1] if fitting else None
+
+
+def results_folder(out, machine_facts):
+    """OUT/DATE-CPU, made when it is missing."""
+    cpu = re.sub(r"[^A-Za-z0-9]+", "-", machine_facts["cpu"]).strip("-").lower()
+    folder = out / f"{datetime.date.today().isoformat()}-{cpu}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def machine():

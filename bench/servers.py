@@ -1,4 +1,4 @@
-"""Starts Turnstile or the peer on a free port, with the settings that the comparison is about."""
+"""Starts Turnstile or the peer on a free port, with the settings that a measurement is about."""
 import pathlib
 import re
 import socket
@@ -63,32 +63,44 @@ class Server:
             except (urllib.error.URLError, OSError):
                 pass
             time.sleep(0.05)
-        raise SystemExit(f"compare.py: {self.flags[0]} does not serve; the end of its log:\n"
+        raise SystemExit(f"{self.flags[0]} does not serve; the end of its log:\n"
                          + log.read_text(errors="replace")[-2000:])
 
 
 class Turnstile(Server):
+    """`policy`: tables added to the policy; with `team`, the load uses a key of that team."""
+
     api = "completions"
+    name = "turnstile"
     kv_cache_bytes = 512 << 20
 
-    def __init__(self, binary, model, threads):
+    def __init__(self, binary, model, threads, max_model_len=2048, policy="", team=None):
         self.binary, self.model, self.threads = binary, model, threads
-        self.name = "turnstile"
+        self.max_model_len, self.policy, self.team = max_model_len, policy, team
 
     def command(self, folder):
-        made = subprocess.run([self.binary, "init", folder / "t", "--model", self.model],
-                              capture_output=True, text=True)
-        if made.returncode != 0:
-            raise SystemExit(f"compare.py: turnstile init failed: {made.stderr}")
-        self.load_flags = ("--key", made.stdout.strip())
+        secret = self.run_verb("init", folder / "t", "--model", self.model)
         config = folder / "t" / "turnstile.toml"
+        with open(folder / "t" / "policies.toml", "a") as policies:
+            policies.write("\n" + self.policy)
+        if self.team:
+            secret = self.run_verb("keys", "create", "--config", config, "--team", self.team,
+                                   "--id", "load")
+        self.load_flags = ("--key", secret)
         text = re.sub(r"(?m)^#?\s*drain_delay\s*=.*\n", "", config.read_text())
         config.write_text(text.replace("[server]\n", '[server]\ndrain_delay = "0s"\n', 1))
         return [str(self.binary), "serve", "--config", str(config),
                 "--listen", f"127.0.0.1:{self.port}", "--admin-listen", "127.0.0.1:0",
                 "--threads", str(self.threads), "--max-num-seqs", str(SLOTS),
-                "--max-num-batched-tokens", "512", "--max-model-len", "2048",
+                "--max-num-batched-tokens", "512", "--max-model-len", str(self.max_model_len),
                 "--kv-cache-memory-bytes", str(self.kv_cache_bytes)]
+
+    def run_verb(self, *arguments):
+        """-> the secret that the verb prints."""
+        done = subprocess.run([self.binary, *arguments], capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"turnstile {arguments[0]} failed: {done.stderr}")
+        return done.stdout.strip()
 
 
 class Peer(Server):
