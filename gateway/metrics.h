@@ -73,7 +73,7 @@ class Metrics {
 
   void on_policy_reload(std::string_view result);  // "applied", "unchanged", "rejected"
   void on_key_reload(std::string_view result);
-  void set_policy_revision(std::string_view revision, std::string_view hash);
+  void set_policy_revision(std::string_view revision);  // "r1-0a1b2c3d" holds the hash
   void set_meters(std::span<const policy::MeterView> meters);
 
   // Prometheus text format 0.0.4. Reads /proc/self for the process families.

@@ -1,0 +1,37 @@
+// The program: arguments to a verb, a verb to an exit code.
+#include <csignal>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gateway/clock.h"
+#include "gateway/command_line.h"
+#include "gateway/ids.h"
+#include "gateway/verbs/run.h"
+
+int main(int argc, char** argv) {
+  using namespace turnstile::gateway;
+  // A closed pipe or socket is an error of that write, never the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::ios::sync_with_stdio(false);
+  try {
+    const auto command = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
+    if (!command) {
+      const Usage& usage = command.error();
+      (usage.code == ExitCode::Done ? std::cout : std::cerr) << usage.text << std::flush;
+      return static_cast<int>(usage.code);
+    }
+    const SystemClock clock;
+    SystemRandom random;
+    const Surroundings around{std::cout, std::cerr, clock, random};
+    const ExitCode code =
+        std::visit([&](const auto& options) { return run(options, around); }, *command);
+    std::cout << std::flush;
+    return static_cast<int>(code);
+  } catch (const std::exception& error) {
+    std::cerr << "turnstile: " << error.what() << '\n';
+    return static_cast<int>(ExitCode::Environment);
+  }
+}

@@ -1,0 +1,109 @@
+// turnstile model info FILE
+#include <iomanip>
+#include <map>
+#include <ostream>
+
+#include "engine/loader/gguf.h"
+#include "engine/model/llama_config.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "gateway/verbs/run.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+void row(std::ostream& out, std::string_view name, std::string_view value) {
+  out << std::left << std::setw(22) << name << value << '\n';
+}
+
+std::string mib(double bytes) {
+  const auto tenths = static_cast<std::uint64_t>(bytes / kMiB * 10 + 0.5);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+struct TypeCount {
+  std::uint64_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+void print_tensors(const engine::GgufFile& file, std::ostream& out) {
+  std::map<std::string_view, TypeCount> types;
+  std::uint64_t parameters = 0;
+  for (const engine::GgufTensor& tensor : file.tensors()) {
+    const auto info = engine::find_gguf_type(tensor.type);
+    TypeCount& count = types[info ? info->name : "?"];
+    ++count.tensors;
+    count.bytes += tensor.data.size();
+    std::uint64_t elements = 1;
+    for (const std::uint64_t dimension : tensor.shape) elements *= dimension;
+    parameters += elements;
+  }
+  row(out, "parameters", std::to_string(parameters));
+  for (const auto& [name, count] : types) {
+    row(out, "tensors", std::string(name) + " x " + std::to_string(count.tensors) + ", " +
+                            mib(static_cast<double>(count.bytes)));
+  }
+}
+
+void print_tokenizer(const engine::GgufFile& file, std::ostream& out) {
+  const auto tokenizer = engine::Tokenizer::from_gguf(file);
+  if (!tokenizer) {
+    row(out, "tokenizer", "not usable: " + tokenizer.error().where + ": " + tokenizer.error().what);
+    return;
+  }
+  row(out, "tokenizer", std::to_string(tokenizer->vocab_size()) + " tokens, pre-tokenizer " +
+                            std::string(tokenizer->pre_tokenizer_name()));
+  const auto chat_template = file.get_string("tokenizer.chat_template");
+  row(out, "chat template",
+      chat_template ? std::to_string(chat_template->size()) + " bytes" : std::string("none"));
+}
+
+// What serving needs beside the weights: K and V in half precision for every position.
+void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& config,
+                  std::ostream& out) {
+  const double position_bytes = 2.0 * 2.0 * config.layers * config.kv_width();
+  std::uint64_t weight_bytes = 0;
+  for (const engine::GgufTensor& tensor : file.tensors()) weight_bytes += tensor.data.size();
+  row(out, "weights", mib(static_cast<double>(weight_bytes)));
+  row(out, "KV cache", std::to_string(static_cast<std::uint64_t>(position_bytes)) +
+                           " bytes a token, " + mib(position_bytes * config.context) +
+                           " for one full context");
+}
+
+}  // namespace
+
+ExitCode run(const ModelInfoOptions& options, Surroundings around) {
+  const auto file = engine::GgufFile::open(options.file.string());
+  if (!file) {
+    around.err << options.file.string() << ": " << file.error().where << ": " << file.error().what
+               << '\n';
+    return ExitCode::Environment;
+  }
+  std::ostream& out = around.out;
+  row(out, "file", options.file.string());
+  row(out, "format", "GGUF " + std::to_string(file->version()) + ", " +
+                         mib(static_cast<double>(file->file_bytes())));
+  const auto name = file->get_string("general.name");
+  if (name) row(out, "name", *name);
+  const std::string_view architecture =
+      file->get_string("general.architecture").value_or("not stated");
+  row(out, "architecture", architecture);
+  const auto config = engine::read_llama_config(*file);
+  if (config) {
+    row(out, "context", std::to_string(config->context) + " tokens");
+    row(out, "layers", std::to_string(config->layers) + ", hidden " +
+                           std::to_string(config->hidden) + ", heads " +
+                           std::to_string(config->q_heads) + " / " +
+                           std::to_string(config->kv_heads) + " x " +
+                           std::to_string(config->head_dim));
+  }
+  print_tensors(*file, out);
+  print_tokenizer(*file, out);
+  if (config) print_memory(*file, *config, out);
+  row(out, "served by this build",
+      config ? std::string("yes") : "no: " + config.error().where + ": " + config.error().what);
+  return ExitCode::Done;
+}
+
+}  // namespace turnstile::gateway

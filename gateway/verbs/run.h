@@ -1,0 +1,36 @@
+// run.h: one function per verb of the command line; main() picks the overload.
+//
+// A verb prints its answer to `out`, and everything for people to `err`: an error is one sentence
+// that names the file or flag and the remedy. It returns the exit code and never ends the program.
+//
+// Thread: main. Tests call the verbs as functions, with a manual clock and string streams.
+#pragma once
+
+#include <iosfwd>
+
+#include "gateway/clock.h"
+#include "gateway/command_line.h"
+#include "gateway/exit_code.h"
+#include "gateway/ids.h"
+
+namespace turnstile::gateway {
+
+struct Surroundings {
+  std::ostream& out;
+  std::ostream& err;
+  const Clock& clock;
+  RandomSource& random;
+};
+
+ExitCode run(const InitOptions& options, Surroundings around);
+ExitCode run(const ServeOptions& options, Surroundings around);
+ExitCode run(const PolicyCheckOptions& options, Surroundings around);
+ExitCode run(const KeysCreateOptions& options, Surroundings around);
+ExitCode run(const KeysListOptions& options, Surroundings around);
+ExitCode run(const KeysRevokeOptions& options, Surroundings around);
+ExitCode run(const AuditVerifyOptions& options, Surroundings around);
+ExitCode run(const AuditShowOptions& options, Surroundings around);
+ExitCode run(const ModelInfoOptions& options, Surroundings around);
+ExitCode run(const VersionOptions& options, Surroundings around);
+
+}  // namespace turnstile::gateway
