@@ -15,7 +15,7 @@
 //   1. Keys and tensor names are unique; keys are 1..65535 bytes of printable ASCII, names 1..64
 //      bytes without control characters.
 //   2. Every tensor has 1..4 dimensions, each 1..2^32-1, a type of the table in gguf_types.h, rows
-//      that are whole blocks of that type, and `data` of exactly the bytes that shape and type give.
+//      that are whole blocks of it, and `data` of exactly the bytes that shape and type give.
 //   3. Tensor data lies inside the file, starts at a multiple of the alignment, and no two
 //      tensors overlap.
 //   4. Every string and array lies inside the file. Arrays hold no arrays.
@@ -26,7 +26,7 @@
 // Lifetime: views (strings, tensor data) are valid as long as the GgufFile, for parse() as long as
 //           the caller keeps the bytes.
 // Thread:   immutable after construction; const use from any thread.
-// Errors:   LoadError with `where` = "byte 1234", "key general.alignment" or "tensor output.weight".
+// Errors:   LoadError with `where` = "byte 1234", "key general.alignment", "tensor output.weight".
 //           A file that another process truncates while it is mapped raises SIGBUS on access: a
 //           broken environment, not handled here.
 // Cost:     O(header bytes + n log n) for n keys and tensors; tensor data is not touched.

@@ -50,7 +50,6 @@ class MarkedText {
   MarkedText with_text(std::string text) const;
 
   std::string take_text() && { return std::move(text_); }
-  std::vector<ByteRange> take_client_ranges() && { return std::move(client_); }
 
  private:
   void mark(std::size_t begin, std::size_t end);

@@ -14,9 +14,10 @@ constexpr CodePointRange kSpaces[] = {
 };
 
 bool contains(std::span<const CodePointRange> ranges, std::uint32_t code_point) {
-  const auto after =
-      std::upper_bound(ranges.begin(), ranges.end(), code_point,
-                       [](std::uint32_t value, const CodePointRange& r) { return value < r.first; });
+  const auto begins_after = [](std::uint32_t value, const CodePointRange& range) {
+    return value < range.first;
+  };
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), code_point, begins_after);
   return after != ranges.begin() && code_point <= std::prev(after)->last;
 }
 
