@@ -96,12 +96,15 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
 
   const ShareTree::NodeIndex leaf = request.key->share;
   if (starts) {
-    // Through the same door as everybody: becoming ready lifts the counters before they are
-    // charged.
-    const bool waits_already = shares.backlog(leaf, request.class_index);
+    // Through the same door as everybody: becoming ready lifts the counters, and being picked moves
+    // the mark to which others are lifted later. Without it, service to requests that never waited
+    // would be forgotten.
     shares.set_backlog(leaf, request.class_index, true);
+    const auto picked = shares.pick(request.class_index);
+    assert(picked == leaf && "nobody else in this class is ready");
+    (void)picked;
     start(now, request);
-    shares.set_backlog(leaf, request.class_index, waits_already);
+    shares.set_backlog(leaf, request.class_index, !room.empty(leaf, request.class_index));
     request.unreported = true;
     queued.starts_now = true;
     return std::nullopt;

@@ -81,6 +81,8 @@ struct ClassRules {
   std::optional<std::int64_t> queue_requests;  // waiting requests of this class in all
   std::optional<std::int64_t> max_output_tokens;
   std::optional<std::int64_t> default_max_tokens;
+
+  friend bool operator==(const ClassRules&, const ClassRules&) = default;
 };
 
 struct Model {

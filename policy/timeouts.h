@@ -20,6 +20,8 @@ struct Timeouts {
   std::int64_t prefill_slack_milli = 1000;  // times this many thousandths
   Duration stall{};                    // between two tokens
   Duration total{};                    // from dispatch to the end
+
+  friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 
 // The limit from dispatch to the first token for a prompt with that many tokens to compute (the

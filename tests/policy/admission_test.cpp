@@ -1,0 +1,558 @@
+// The admission actor as its callers see it: who starts, who waits, who is refused, and what it
+// costs. Budgets have their own file (budget_test.cpp), keys theirs (admission_keys_test.cpp).
+#include "policy/admission.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/policy/front_desk.h"
+
+namespace turnstile::policy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Ids = std::vector<std::uint64_t>;
+
+std::vector<KeyNode> red_and_blue() { return {key_of("anna", "red"), key_of("bob", "blue")}; }
+
+TEST(Admission, RequestThatCanStartNeedsNoPlace) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests = 0
+queue_requests_total = 0
+[depts.main]
+[teams.red]
+dept = "main"
+)",
+                 small_engine(), {key_of("anna", "red")});
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    const auto queued = desk.admit(id, "anna");
+    ASSERT_TRUE(queued.has_value());
+    EXPECT_TRUE(queued->starts_now);
+  }
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 2, 3, 4}));
+  const auto fifth = desk.admit(5, "anna");
+  ASSERT_FALSE(fifth.has_value());
+  EXPECT_EQ(fifth.error().code, RefusalCode::QueueFull);
+  EXPECT_EQ(fifth.error().limit, 0);
+  EXPECT_TRUE(fifth.error().waiting_helps()) << "a slot will be free at some time";
+}
+
+TEST(Admission, WaitingRequestStartsWhenASlotIsFree) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 2, 3, 4}));
+  EXPECT_EQ(desk.admission.queued(), 1);
+  desk.advance(milliseconds(40));
+  desk.complete(2);
+  EXPECT_EQ(desk.dispatch(), (Ids{5}));
+  EXPECT_EQ(desk.last_dispatch.queue_wait, Duration{milliseconds(40)});
+  EXPECT_EQ(desk.admission.queued(), 0);
+  EXPECT_EQ(desk.admission.running(), 4);
+}
+
+TEST(Admission, OutcomeIsReportedOnce) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  EXPECT_EQ(desk.admission.next_deadline(), desk.now) << "an outcome waits to be reported";
+  EXPECT_EQ(desk.dispatch(), (Ids{1}));
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  EXPECT_EQ(desk.admission.next_deadline(), std::nullopt);
+}
+
+TEST(Admission, HigherClassIsServedFirst) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  ASSERT_TRUE(desk.admit(5, "anna", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(6, "anna", {.class_name = "standard"}));
+  ASSERT_TRUE(desk.admit(7, "anna"));
+  ASSERT_TRUE(desk.admit(8, "anna", {.class_name = "demo"}));
+  Ids order;
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    desk.complete(id);
+    for (const std::uint64_t started : desk.dispatch()) order.push_back(started);
+  }
+  EXPECT_EQ(order, (Ids{8, 7, 6, 5}));
+}
+
+// The big head needs the whole cache. Smaller requests behind it, of its class and of a lower one,
+// would fit at once; serving them would let a stream of small ones hold it off forever.
+TEST(Admission, HeadThatDoesNotFitStopsEverythingBehindIt) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 400, .max_tokens = 64}));
+  EXPECT_EQ(desk.dispatch(), (Ids{1}));
+  ASSERT_TRUE(desk.admit(2, "anna", {.prompt = 511, .max_tokens = 1, .choices = 2}));
+  ASSERT_TRUE(desk.admit(3, "bob"));
+  ASSERT_TRUE(desk.admit(4, "bob", {.class_name = "batch"}));
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  EXPECT_EQ(desk.admission.queued(), 3);
+  desk.end(1, EndKind::Completed, 400, 64);
+  EXPECT_EQ(desk.dispatch(), (Ids{2}));
+  desk.end(2, EndKind::Completed, 511, 2);
+  EXPECT_EQ(desk.dispatch(), (Ids{3, 4}));
+}
+
+TEST(Admission, HigherClassPassesABlockedLowerHead) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 400, .max_tokens = 100}));
+  ASSERT_TRUE(desk.admit(2, "anna", {.prompt = 511, .max_tokens = 1, .class_name = "batch",
+                                     .choices = 2}));
+  const auto third = desk.admit(3, "bob");
+  ASSERT_TRUE(third);
+  EXPECT_TRUE(third->starts_now);
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 3}));
+}
+
+TEST(Admission, TeamAtItsInflightLimitLetsOthersPass) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+inflight = 1
+[teams.blue]
+dept = "main"
+)",
+                 small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  const auto second = desk.admit(2, "anna");
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(second->starts_now);
+  EXPECT_EQ(second->position, 0);
+  ASSERT_TRUE(desk.admit(3, "bob"));
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 3}));
+  desk.complete(1);
+  EXPECT_EQ(desk.dispatch(), (Ids{2}));
+}
+
+TEST(Admission, DepartmentAndKeyLimitsHoldToo) {
+  KeyNode anna = key_of("anna", "red");
+  anna.inflight = 1;
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+inflight = 2
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+)",
+                 small_engine(), {anna, key_of("bob", "blue"), key_of("carl", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  ASSERT_TRUE(desk.admit(2, "anna"));
+  ASSERT_TRUE(desk.admit(3, "carl"));
+  ASSERT_TRUE(desk.admit(4, "bob"));
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 3})) << "anna is at her limit, then the department at its own";
+  desk.complete(3);
+  EXPECT_EQ(desk.dispatch(), (Ids{4}));
+}
+
+TEST(Admission, InflightZeroIsRefusedForGood) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+inflight = 0
+)",
+                 small_engine(), {key_of("anna", "red")});
+  const auto refused = desk.admit(1, "anna");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
+  EXPECT_EQ(refused.error().meter, "inflight/team/red");
+  EXPECT_FALSE(refused.error().waiting_helps());
+}
+
+TEST(Admission, QueueLimitsNameTheirMeter) {
+  struct Row {
+    std::string_view limits;
+    std::string_view meter;
+    std::string_view scope;
+  };
+  for (const Row& row : {
+           Row{"[defaults]\nqueue_requests_total = 1\n[depts.main]\n[teams.red]\ndept=\"main\"",
+               "queue/all", "all"},
+           Row{"[classes.interactive]\nqueue_requests = 1\n[depts.main]\n[teams.red]\n"
+               "dept=\"main\"",
+               "queue/class/interactive", "class/interactive"},
+           Row{"[depts.main]\n[teams.red]\ndept=\"main\"\nqueue_requests = 1", "queue/team/red",
+               "team/red"},
+           Row{"[depts.main]\nqueue_requests = 1\n[teams.red]\ndept=\"main\"", "queue/dept/main",
+               "dept/main"},
+       }) {
+    FrontDesk desk("schema = 1\n" + std::string(row.limits), small_engine(),
+                   {key_of("anna", "red")});
+    for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(desk.admit(id, "anna")) << row.meter;
+    const auto refused = desk.admit(6, "anna");
+    ASSERT_FALSE(refused) << row.meter;
+    EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
+    EXPECT_EQ(refused.error().meter, row.meter);
+    EXPECT_EQ(refused.error().scope, row.scope);
+    EXPECT_EQ(refused.error().limit, 1);
+    EXPECT_EQ(refused.error().committed, 1);
+    EXPECT_TRUE(refused.error().waiting_helps());
+  }
+}
+
+TEST(Admission, FullQueueDisplacesTheNewestOfTheLowestClass) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 3
+[depts.main]
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+requests_per_minute = 40
+)",
+                 small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  ASSERT_TRUE(desk.admit(5, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(6, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(7, "bob", {.class_name = "standard"}));
+  EXPECT_EQ(desk.committed("requests_per_minute/team/blue"), 3);
+  ASSERT_TRUE(desk.admit(8, "anna"));
+  desk.dispatch();
+  ASSERT_EQ(desk.refused.size(), 1u);
+  ASSERT_TRUE(desk.refused.contains(6));
+  EXPECT_EQ(desk.refused[6].code, RefusalCode::Displaced);
+  EXPECT_EQ(desk.refused[6].meter, "queue/all");
+  EXPECT_GE(*desk.refused[6].retry_after, Duration{seconds(1)});
+  EXPECT_EQ(desk.committed("requests_per_minute/team/blue"), 2) << "a refusal is not counted";
+  EXPECT_EQ(desk.committed("queue/all"), 3);
+  // Nobody is displaced by an equal.
+  ASSERT_FALSE(desk.admit(9, "bob", {.class_name = "batch"}));
+}
+
+TEST(Admission, DisplacementStaysInsideTheFullTeam) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+queue_requests = 1
+[teams.blue]
+dept = "main"
+)",
+                 small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  ASSERT_TRUE(desk.admit(5, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(6, "anna", {.class_name = "standard"}));
+  ASSERT_TRUE(desk.admit(7, "anna"));
+  desk.dispatch();
+  EXPECT_TRUE(desk.refused.contains(6));
+  EXPECT_FALSE(desk.refused.contains(5)) << "another team's request frees no place of this one";
+}
+
+TEST(Admission, WaitEndsAtTheClassesQueueTtl) {
+  FrontDesk desk(R"(
+schema = 1
+[classes.interactive]
+queue_ttl = "2s"
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 40
+tokens_per_minute = 4000
+)",
+                 small_engine(), {key_of("anna", "red")});
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  desk.advance(milliseconds(500));
+  ASSERT_TRUE(desk.admit(5, "anna"));
+  EXPECT_EQ(desk.admission.next_deadline(), desk.now + seconds(2));
+  const std::int64_t tokens_with_five = desk.committed("tokens_per_minute/team/red");
+  desk.advance(seconds(2) - Duration{1});
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  EXPECT_TRUE(desk.refused.empty());
+  desk.advance(Duration{1});
+  // A slot is free at the very instant: too late, a request is started only before its deadline.
+  desk.complete(1);
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  ASSERT_TRUE(desk.refused.contains(5));
+  EXPECT_EQ(desk.refused[5].code, RefusalCode::QueueDeadline);
+  EXPECT_EQ(desk.refused[5].limit, 2000);
+  EXPECT_TRUE(desk.refused[5].waiting_helps());
+  EXPECT_LT(desk.committed("tokens_per_minute/team/red"), tokens_with_five);
+  EXPECT_EQ(desk.admission.next_deadline(), std::nullopt);
+}
+
+TEST(Admission, LeavingGivesBackPlaceAndTokensButCountsTheRequest) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 40
+tokens_per_minute = 4000
+)",
+                 small_engine(), {key_of("anna", "red")});
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  const std::int64_t tokens = desk.committed("tokens_per_minute/team/red");
+  ASSERT_TRUE(desk.admit(5, "anna"));
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{5}));
+  EXPECT_FALSE(desk.admission.leave(desk.now, RequestId{5}));
+  EXPECT_EQ(desk.committed("queue/all"), 0);
+  EXPECT_EQ(desk.committed("tokens_per_minute/team/red"), tokens);
+  EXPECT_EQ(desk.committed("requests_per_minute/team/red"), 5);
+  desk.check();
+}
+
+// The client leaves between admit() and the report of its dispatch: the lease must go back although
+// the gateway never saw it.
+TEST(Admission, LeavingBeforeTheReportReturnsTheLease) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  EXPECT_EQ(desk.committed("sequence_slots"), 1);
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{1}));
+  EXPECT_EQ(desk.committed("sequence_slots"), 0);
+  EXPECT_EQ(desk.committed("kv_blocks"), 0);
+  EXPECT_EQ(desk.dispatch(), Ids{});
+}
+
+TEST(Admission, LeaseIsReturnedOnceWhateverTheEnd) {
+  for (const EndKind kind :
+       {EndKind::Completed, EndKind::Cancelled, EndKind::TimedOut, EndKind::Fault}) {
+    FrontDesk desk(R"(
+schema = 1
+[depts.main]
+inflight = 8
+[teams.red]
+dept = "main"
+inflight = 2
+)",
+                   small_engine(), {key_of("anna", "red")});
+    const std::string before = desk.meters();
+    ASSERT_TRUE(desk.admit(1, "anna"));
+    desk.dispatch();
+    EXPECT_FALSE(desk.admission.leave(desk.now, RequestId{1})) << "the engine must confirm";
+    EXPECT_NE(desk.meters(), before);
+    EXPECT_TRUE(desk.end(1, kind, 16, 3).has_value());
+    EXPECT_EQ(desk.meters(), before);
+    EXPECT_FALSE(desk.end(1, kind, 16, 3).has_value());
+    EXPECT_EQ(desk.meters(), before);
+  }
+}
+
+TEST(Admission, BlocksReturnedByTheEngineLetAnotherStart) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 500, .max_tokens = 12}));
+  ASSERT_TRUE(desk.admit(2, "bob", {.prompt = 500, .max_tokens = 12}));
+  ASSERT_TRUE(desk.admit(3, "bob", {.prompt = 100, .max_tokens = 28}));
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 2}));
+  EXPECT_EQ(desk.committed("kv_blocks"), 64);
+  desk.admission.on_bound(desk.now, RequestId{2}, 96, 6);
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  desk.admission.on_blocks_returned(desk.now, RequestId{1}, 2);
+  EXPECT_EQ(desk.dispatch(), (Ids{3}));
+  EXPECT_EQ(desk.committed("kv_blocks"), 64);
+}
+
+TEST(Admission, EveryChoiceNeedsASlotAndBlocks) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  const auto queued = desk.admit(1, "anna", {.prompt = 17, .max_tokens = 16, .choices = 3});
+  ASSERT_TRUE(queued);
+  EXPECT_EQ(queued->kv_blocks, 3 * 3);
+  desk.dispatch();
+  EXPECT_EQ(desk.committed("sequence_slots"), 3);
+  const auto second = desk.admit(2, "bob", {.choices = 2});
+  ASSERT_TRUE(second);
+  EXPECT_FALSE(second->starts_now);
+}
+
+TEST(Admission, LargePromptHoldsAPlaceWhileItIsRead) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 1
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 40
+)",
+                 small_engine(), {key_of("anna", "red")});
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  const Resolved resolved = desk.resolve("anna");
+  ASSERT_TRUE(desk.admission.take_place(desk.now, RequestId{5}, resolved));
+  desk.check();
+  EXPECT_EQ(desk.committed("queue/all"), 1);
+  EXPECT_EQ(desk.committed("requests_per_minute/team/red"), 5);
+  const auto refused = desk.admission.take_place(desk.now, RequestId{6}, resolved);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
+  EXPECT_EQ(desk.committed("requests_per_minute/team/red"), 5);
+  const auto queued = desk.admission.enqueue(desk.now, RequestId{5}, resolved, desk.tokens({}));
+  ASSERT_TRUE(queued);
+  EXPECT_FALSE(queued->starts_now);
+  EXPECT_EQ(desk.committed("queue/all"), 1);
+  desk.complete(1);
+  EXPECT_EQ(desk.dispatch(), (Ids{5}));
+  EXPECT_EQ(desk.committed("queue/all"), 0);
+}
+
+TEST(Admission, RefusalAfterReadingGivesEverythingBack) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 40
+max_input_tokens = 100
+)",
+                 small_engine(), {key_of("anna", "red")});
+  const Resolved resolved = desk.resolve("anna");
+  const std::string before = desk.meters();
+  ASSERT_TRUE(desk.admission.take_place(desk.now, RequestId{1}, resolved));
+  EXPECT_NE(desk.meters(), before);
+  const auto refused =
+      desk.admission.enqueue(desk.now, RequestId{1}, resolved, desk.tokens({.prompt = 101}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::InputTooLong);
+  EXPECT_EQ(desk.meters(), before);
+  ASSERT_TRUE(desk.admission.take_place(desk.now, RequestId{2}, resolved));
+  desk.admission.withdraw(desk.now, RequestId{2});
+  EXPECT_EQ(desk.meters(), before);
+  EXPECT_EQ(desk.admission.queued(), 0);
+  desk.check();
+}
+
+// Reading without a place is bounded by the free slots, or big prompts would be tokenized without
+// limit.
+TEST(Admission, OnlyAsManyPromptsAreReadWithoutAPlaceAsCouldRun) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 0
+[depts.main]
+[teams.red]
+dept = "main"
+)",
+                 small_engine(), {key_of("anna", "red")});
+  const Resolved resolved = desk.resolve("anna");
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    EXPECT_TRUE(desk.admission.take_place(desk.now, RequestId{id}, resolved));
+  }
+  EXPECT_FALSE(desk.admission.take_place(desk.now, RequestId{5}, resolved));
+  desk.check();
+}
+
+TEST(Admission, RequestRateTellsTheExactWait) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 6
+bucket_fraction = 0.34
+)",
+                 small_engine(), {key_of("anna", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  ASSERT_TRUE(desk.admit(2, "anna"));
+  const auto refused = desk.admit(3, "anna");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::RateRequests);
+  EXPECT_EQ(refused.error().meter, "requests_per_minute/team/red");
+  EXPECT_EQ(refused.error().scope, "team/red");
+  EXPECT_EQ(refused.error().limit, 6);
+  const Duration wait = *refused.error().retry_after;
+  EXPECT_GE(wait, Duration{seconds(10)});
+  EXPECT_LE(wait, Duration{milliseconds(12'500)});
+  desk.advance(seconds(10) - Duration{1000});
+  EXPECT_FALSE(desk.admit(3, "anna"));
+  desk.advance(wait - seconds(10) + Duration{1000});
+  EXPECT_TRUE(desk.admit(3, "anna"));
+}
+
+TEST(Admission, RateZeroIsRefusedForGood) {
+  for (const std::string_view limit : {"requests_per_minute = 0", "tokens_per_minute = 0"}) {
+    FrontDesk desk("schema = 1\n[depts.main]\n[teams.red]\ndept = \"main\"\n" + std::string(limit),
+                   small_engine(), {key_of("anna", "red")});
+    const auto refused = desk.admit(1, "anna");
+    ASSERT_FALSE(refused) << limit;
+    EXPECT_FALSE(refused.error().waiting_helps()) << limit;
+    EXPECT_EQ(refused.error().limit, 0) << limit;
+  }
+}
+
+TEST(Admission, RateHeadersShowTheScarcestLimit) {
+  KeyNode anna = key_of("anna", "red");
+  anna.requests_per_minute = 8;
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+tokens_per_minute = 8000
+[teams.red]
+dept = "main"
+requests_per_minute = 60
+)",
+                 small_engine(), {anna, key_of("bob", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 20}));
+  const RateView view = desk.admission.rate_view(desk.now, "anna");
+  ASSERT_TRUE(view.requests && view.tokens);
+  EXPECT_EQ(view.requests->limit, 8);
+  EXPECT_EQ(view.requests->remaining, 1);
+  EXPECT_EQ(view.requests->until_full, Duration{milliseconds(7500)});
+  EXPECT_EQ(view.tokens->limit, 8000);
+  EXPECT_EQ(view.tokens->remaining, 2000 - 120);
+  EXPECT_EQ(view.tokens->until_full, Duration{milliseconds(900)});
+  EXPECT_EQ(desk.admission.rate_view(desk.now, "bob").requests->limit, 60);
+  EXPECT_FALSE(desk.admission.rate_view(desk.now, "nobody").requests.has_value());
+}
+
+TEST(Admission, CountsAreListedForEveryClassAndTeam) {
+  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  std::string text;
+  for (const NamedCount& count : desk.admission.queued_by_class()) {
+    text += count.name + "=" + std::to_string(count.count) + " ";
+  }
+  for (const NamedCount& count : desk.admission.running_by_team()) {
+    text += count.name + "=" + std::to_string(count.count) + " ";
+  }
+  EXPECT_EQ(text, "demo=0 interactive=1 standard=0 batch=0 red=4 blue=0 ");
+}
+
+TEST(Admission, RecordsOfTheDecisionAreComplete) {
+  FrontDesk desk(R"(
+schema = 1
+[depts.main]
+[teams.red]
+dept = "main"
+requests_per_minute = 40
+tokens_per_minute = 4000
+inflight = 1
+)",
+                 small_engine(), {key_of("anna", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna"));
+  const auto second = desk.admit(2, "anna");
+  ASSERT_TRUE(second);
+  const auto third = desk.admit(3, "anna");
+  ASSERT_TRUE(third);
+  EXPECT_EQ(third->position, 1);
+  EXPECT_EQ(third->ahead_units, 16 + 2 * 16);
+  desk.dispatch();
+  desk.complete(1);
+  desk.dispatch();
+  const Dispatch& record = desk.last_dispatch;
+  EXPECT_EQ(record.id, RequestId{2});
+  EXPECT_EQ(record.pick.class_name, "interactive");
+  EXPECT_EQ(record.kv.need_blocks, 2);
+  EXPECT_EQ(record.kv.free_blocks, 64);
+  std::string checks;
+  for (const Check& check : record.checks) {
+    checks += check.meter + " " + std::to_string(check.committed) + "+" +
+              std::to_string(check.asked) + "/" + std::to_string(check.limit) + "; ";
+  }
+  EXPECT_EQ(checks,
+            "requests_per_minute/team/red 1+1/10; queue/team/red 0+1/64; queue/all 0+1/256; "
+            "tokens_per_minute/team/red 32+32/1000; ");
+}
+
+}  // namespace
+}  // namespace turnstile::policy

@@ -1,0 +1,349 @@
+// The reader of policies.toml: every error with its place, and the manual as the proof of defaults.
+#include "policy/policy_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace turnstile::policy {
+namespace {
+
+PolicyFileResult read(std::string_view text) {
+  PolicyFileInput input;
+  input.text = text;
+  input.file_name = "policies.toml";
+  input.revision = "r1-00000000";
+  return read_policy(input);
+}
+
+std::vector<std::string> errors_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (const PolicyFileNote& note : read(text).errors) {
+    lines.push_back(std::to_string(note.line) + ":" + std::to_string(note.column) + " " +
+                    note.message);
+  }
+  return lines;
+}
+
+constexpr std::string_view kOneTeam = "schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n";
+
+std::string one_team(std::string_view lines) { return std::string(kOneTeam) + std::string(lines); }
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(PolicyFile, SmallestUsefulFileIsRead) {
+  const PolicyFileResult result = read(kOneTeam);
+  ASSERT_TRUE(result.policy);
+  EXPECT_TRUE(result.errors.empty());
+  EXPECT_TRUE(result.warnings.empty());
+  EXPECT_EQ(result.policy->revision, "r1-00000000");
+  ASSERT_EQ(result.policy->teams.size(), 1u);
+  EXPECT_EQ(result.policy->teams[0].rules.queue_requests, 64);
+  EXPECT_EQ(result.policy->queue_requests_total, 256);
+}
+
+TEST(PolicyFile, EmptyFileIsValidWithAWarning) {
+  const PolicyFileResult result = read("");
+  ASSERT_TRUE(result.policy);
+  EXPECT_EQ(result.policy->classes.size(), 4u);
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_EQ(format_warning(result.warnings[0]),
+            "policies.toml:1:1: warning: the policy has no team, so no key can be used");
+}
+
+TEST(PolicyFile, ErrorLineNamesFileLineAndColumn) {
+  const PolicyFileResult result = read(one_team("inflihgt = 3\n"));
+  EXPECT_FALSE(result.policy);
+  ASSERT_EQ(result.errors.size(), 1u);
+  EXPECT_EQ(format_error(result.errors[0]),
+            "policies.toml:5:1: error: teams.lab.inflihgt is not a known key; did you mean"
+            " inflight?");
+}
+
+struct Row {
+  std::string text;
+  std::string error;  // the first one
+};
+
+TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
+  const std::vector<Row> rows = {
+      {"schema = 2", "1:10 schema must be 1, the only one that this version knows"},
+      {"schema = \"1\"", "1:10 schema must be 1, the only one that this version knows"},
+      {"schema = 1\n[team.x]", "2:2 team is not a known key; did you mean teams?"},
+      {"schema = 1\nteams = 3", "2:9 teams must be a table"},
+      {"schema = 1\n[teams]\nlab = 3", "3:7 teams.lab must be a table"},
+      {one_team("weight = 0"), "5:10 teams.lab.weight must be a number from 1 to 10000"},
+      {one_team("weight = 1.5"),
+       "5:10 teams.lab.weight must be a whole number or a text such as \"40M\""},
+      {one_team("inflight = -1"), "5:12 teams.lab.inflight must be a number from 0 to 1000000000"},
+      {one_team("inflight = \"2x\""),
+       "5:12 teams.lab.inflight must be a whole number or a text such as \"40M\""},
+      {one_team("tokens_per_minute = \"11G\""),
+       "5:21 teams.lab.tokens_per_minute must be a number from 0 to 10000000000"},
+      {one_team("cached_weight = 1.5"),
+       "5:17 teams.lab.cached_weight must be a number from 0 to 1"},
+      {one_team("bucket_fraction = 0"),
+       "5:19 teams.lab.bucket_fraction must be a number from 0.001 to 1"},
+      {one_team("bucket_fraction = nan"),
+       "5:19 teams.lab.bucket_fraction must be a number from 0.001 to 1"},
+      {one_team("charge = \"hard\""),
+       "5:10 teams.lab.charge = \"hard\" is not enforced by this version; use \"max\" or \"live\""},
+      {one_team("charge = \"post\""), "5:10 teams.lab.charge must be \"max\" or \"live\""},
+      {one_team("max_class = \"interactiv\""),
+       "5:13 teams.lab.max_class names a class that does not exist; did you mean \"interactive\"?"},
+      {one_team("models = \"chat\""), "5:10 teams.lab.models must be a list of texts"},
+      {one_team("models = [1]"), "5:11 teams.lab.models must be a list of texts"},
+      {one_team("models = []"),
+       "3:8 teams.lab can use no model: the lists of the team and of its department have none in"
+       " common"},
+      {one_team("disabled = 1"), "5:12 teams.lab.disabled must be true or false"},
+      {one_team("max_output_tokens = 0"),
+       "5:21 teams.lab.max_output_tokens must be a number from 1 to 1000000000"},
+      {"schema = 1\n[depts.main]\n[teams.lab]\n",
+       "3:8 teams.lab needs dept = \"NAME\", its department"},
+      {"schema = 1\n[depts.main]\n[teams.lab]\ndept = \"mian\"\n",
+       "4:8 teams.lab.dept names a department without a [depts.*] table; did you mean \"main\"?"},
+      {"schema = 1\n[depts.\"a b\"]",
+       "2:8 a department or team name has 1 to 64 letters, digits, '.', '-' and '_'"},
+      {"[classes.batch]\nrank = 1",
+       "2:8 classes.batch.rank 1 is also the rank of classes.interactive; ranks must be unique"},
+      {"[classes.batch]\nrank = 9\n[classes.demo]\nrank = 9",
+       "4:8 classes.demo.rank 9 is also the rank of classes.batch (line 2); ranks must be unique"},
+      {"[classes.night]\nqueue_ttl = \"1s\"",
+       "1:10 classes.night is not a built-in class and needs a rank"},
+      {"[classes.\"a.b\"]\nrank = 7",
+       "1:10 a class name has 1 to 32 letters, digits, '-' and '_'"},
+      {"[classes.demo]\nqueue_ttl = 10",
+       "2:13 classes.demo.queue_ttl must be a duration such as \"800ms\", \"2s\", \"10m\" or"
+       " \"24h\""},
+      {"[classes.demo]\nqueue_ttl = \"0s\"",
+       "2:13 classes.demo.queue_ttl must be a duration from 1ms to 168h"},
+      {"[classes.demo]\nprefill_timeout = \"5s\"",
+       "2:19 classes.demo.prefill_timeout must be a table"},
+      {"[classes.demo]\nprefill_timeout = { bas = \"5s\" }",
+       "2:21 classes.demo.prefill_timeout.bas is not a known key; did you mean base?"},
+      {"[classes.demo]\nprefill_timeout = { slack = 0 }",
+       "2:29 classes.demo.prefill_timeout.slack must be a number from 0.001 to 100"},
+      {"[classes.demo]\ndecode_timeout = { stall = \"8d\" }",
+       "2:28 classes.demo.decode_timeout.stall must be a duration such as \"800ms\", \"2s\","
+       " \"10m\" or \"24h\""},
+      {"[models.chat]", "1:9 models.chat needs serves = \"NAME\", the name of an engine"},
+      {"[models.\"a b\"]\nserves = \"x\"",
+       "1:9 a model name has 1 to 128 letters, digits, '.', '-', '_', '/', ':', '@', '+'"},
+      {"[models.chat]\nserves = \"x\"\n[depts.main]\nmodels = [\"caht\"]",
+       "4:11 depts.main.models names a model that does not exist; did you mean \"chat\"?"},
+      {"a = [", "1:6 "},
+      {"schema = 1\nschema = 1", "2:"},
+      {"x = \"\xff\"", "1:"},
+  };
+  for (const Row& row : rows) {
+    const auto errors = errors_of(row.text);
+    ASSERT_FALSE(errors.empty()) << row.text;
+    EXPECT_EQ(errors[0].substr(0, row.error.size()), row.error) << row.text;
+    if (row.error.back() != ' ' && row.error.back() != ':') {
+      EXPECT_EQ(errors[0], row.error) << row.text;
+    }
+    EXPECT_EQ(errors.size(), 1u) << row.text;
+  }
+}
+
+// A limit that is accepted and ignored would be worse than none.
+TEST(PolicyFile, KeysOfALaterVersionAreRefusedByName) {
+  struct Later {
+    std::string table;
+    std::vector<std::string> keys;
+  };
+  const std::string end = " is not enforced by this version; remove it until a later version does";
+  for (const Later& later : {
+           Later{"", {"timezone", "schedule", "rule", "raise", "reload"}},
+           Later{"defaults", {"locality_slack", "tokens_per_day", "budget_floor"}},
+           Later{"classes.demo",
+                 {"watermark", "floor", "ttft", "tpot", "queue_tokens", "can_preempt",
+                  "preemptible", "length_quantile", "order", "inherit", "allow_late"}},
+           Later{"depts.main",
+                 {"inflight_by_class", "queue_tokens", "tokens_per_day", "tokens_per_week",
+                  "tokens_per_month", "budget_floor", "expires"}},
+           Later{"teams.lab", {"inflight_by_class", "expires"}},
+           Later{"models.chat", {"fallback", "fallback_on"}},
+       }) {
+    for (const std::string& key : later.keys) {
+      std::string text = "[depts.x]\n[teams.y]\ndept = \"x\"\n";
+      std::string path = key;
+      if (!later.table.empty()) {
+        text += "[" + later.table + "]\n";
+        path = later.table + "." + key;
+      } else {
+        text.clear();
+      }
+      if (later.table == "teams.lab") text += "dept = \"x\"\n";
+      if (later.table == "models.chat") text += "serves = \"x\"\n";
+      text += key + " = 1\n";
+      const auto errors = errors_of(text);
+      ASSERT_EQ(errors.size(), 1u) << text;
+      EXPECT_EQ(errors[0].substr(errors[0].find(' ') + 1), path + end) << text;
+    }
+  }
+}
+
+TEST(PolicyFile, AllErrorsAreReportedInTheOrderOfTheText) {
+  const auto errors = errors_of(R"(schema = 3
+[teams.lab]
+dept = "nowhere"
+weight = 0
+colour = "red"
+[classes.demo]
+queue_ttl = "soon"
+)");
+  ASSERT_EQ(errors.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(errors[i].substr(0, errors[i].find(':')),
+              (std::vector<std::string>{"1", "3", "4", "5", "7"})[i]);
+  }
+}
+
+TEST(PolicyFile, EndlessErrorsAreCutAndCounted) {
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += "key" + std::to_string(i) + " = 1\n";
+  const auto errors = errors_of(text);
+  ASSERT_EQ(errors.size(), kMaxPolicyErrors + 1);
+  EXPECT_NE(errors.back().find("50 more are not shown"), std::string::npos);
+}
+
+TEST(PolicyFile, ValuesArriveInTheirUnits) {
+  const PolicyFileResult result = read(R"(
+schema = 1
+[defaults]
+charge = "max"
+bucket_fraction = 0.5
+weight = 2
+inflight = 9
+[classes.demo]
+queue_ttl = "800ms"
+prefill_timeout = { base = "5s", per_1k_uncached = "250ms", slack = 2.5 }
+decode_timeout = { stall = "10s", total = "10m" }
+queue_requests = "2k"
+[classes.night]
+rank = 9
+[models.zeta]
+serves = "qwen"
+default_class = "batch"
+[models.alpha]
+serves = "tiny"
+max_class = "night"
+max_input_tokens = 100
+[depts.physics]
+cached_weight = 0.25
+[teams.lab]
+dept = "physics"
+tokens_per_minute = 60_000
+weight = 3
+models = ["alpha"]
+)");
+  ASSERT_TRUE(result.policy) << format_error(result.errors[0]);
+  const PolicySet& set = *result.policy;
+  const Timeouts& demo = set.classes[0].timeouts;
+  EXPECT_EQ(demo.queue_ttl, std::chrono::milliseconds(800));
+  EXPECT_EQ(demo.prefill_base, std::chrono::seconds(5));
+  EXPECT_EQ(demo.prefill_per_1k_uncached, std::chrono::milliseconds(250));
+  EXPECT_EQ(demo.prefill_slack_milli, 2500);
+  EXPECT_EQ(demo.stall, std::chrono::seconds(10));
+  EXPECT_EQ(demo.total, std::chrono::minutes(10));
+  EXPECT_EQ(set.classes[0].queue_requests, 2000);
+  EXPECT_EQ(set.classes[4].name, "night");
+  EXPECT_EQ(set.fallback_class, 1u);
+  ASSERT_EQ(set.models.size(), 2u);
+  EXPECT_EQ(set.models[0].alias, "zeta") << "the order of the file, not of the alphabet";
+  EXPECT_EQ(set.models[0].default_class, 3u);
+  EXPECT_EQ(set.models[1].max_class, 4u);
+  const NodeRules& dept = set.departments[0].rules;
+  EXPECT_EQ(dept.charge, Charge::Max);
+  EXPECT_EQ(dept.bucket_fraction_ppm, 500'000);
+  EXPECT_EQ(dept.cached_weight_milli, 250);
+  EXPECT_EQ(dept.weight, 2);
+  EXPECT_EQ(dept.inflight, std::nullopt) << "limits in [defaults] are for teams";
+  const NodeRules& team = set.teams[0].rules;
+  EXPECT_EQ(team.inflight, 9);
+  EXPECT_EQ(team.weight, 3);
+  EXPECT_EQ(team.tokens_per_minute, 60'000);
+  EXPECT_EQ(team.cached_weight_milli, 1000);
+  EXPECT_EQ(set.key_defaults.charge, Charge::Max);
+  EXPECT_EQ(set.key_defaults.inflight, std::nullopt);
+}
+
+TEST(PolicyFile, ServesIsCheckedWhenTheEnginesAreKnown) {
+  PolicyFileInput input;
+  input.text = "[models.chat]\nserves = \"big\"\n";
+  input.file_name = "p";
+  input.engine_models = {"small"};
+  const PolicyFileResult result = read_policy(input);
+  ASSERT_EQ(result.errors.size(), 1u);
+  EXPECT_EQ(result.errors[0].line, 2);
+  EXPECT_EQ(result.errors[0].message, "models.chat.serves names no engine of turnstile.toml");
+}
+
+TEST(PolicyFile, BudgetSmallerThanItsOwnLimitsAllowIsAWarning) {
+  const PolicyFileResult result =
+      read(one_team("tokens_per_minute = 1000\nmax_input_tokens = 400\n"));
+  ASSERT_TRUE(result.policy);
+  ASSERT_EQ(result.warnings.size(), 1u);
+  EXPECT_EQ(result.warnings[0].line, 3);
+  EXPECT_NE(result.warnings[0].message.find("holds 250 tokens"), std::string::npos);
+}
+
+TEST(PolicyFile, HugeFileIsRefusedUnread) {
+  const std::string text(kMaxPolicyFileBytes + 1, '#');
+  EXPECT_EQ(errors_of(text).size(), 1u);
+}
+
+// The manual in the root of the tree: it is read without a note, and what it shows as defaults are
+// the defaults.
+TEST(PolicyFile, ExampleFileShowsTheDefaults) {
+  const std::string text = read_file(TURNSTILE_SOURCE_ROOT "/policies.example.toml");
+  ASSERT_FALSE(text.empty());
+  const PolicyFileResult example = read(text);
+  for (const auto& note : example.errors) ADD_FAILURE() << format_error(note);
+  for (const auto& note : example.warnings) ADD_FAILURE() << format_warning(note);
+  ASSERT_TRUE(example.policy);
+  const PolicyFileResult bare = read("schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n");
+  const PolicySet& shown = *example.policy;
+  const PolicySet& meant = *bare.policy;
+  EXPECT_EQ(shown.departments[0].rules, meant.departments[0].rules);
+  EXPECT_EQ(shown.teams[0].rules, meant.teams[0].rules);
+  EXPECT_EQ(shown.key_defaults, meant.key_defaults);
+  EXPECT_EQ(shown.queue_requests_total, meant.queue_requests_total);
+  EXPECT_EQ(shown.fallback_class, meant.fallback_class);
+  ASSERT_EQ(shown.classes.size(), meant.classes.size());
+  for (std::size_t i = 0; i < shown.classes.size(); ++i) {
+    EXPECT_EQ(shown.classes[i], meant.classes[i]) << shown.classes[i].name;
+  }
+}
+
+// Every key of the manual, written out: the commented lines are valid too, so the manual cannot
+// name a key that the reader does not know.
+TEST(PolicyFile, CommentedLinesOfTheExampleAreValidToo) {
+  std::stringstream lines(read_file(TURNSTILE_SOURCE_ROOT "/policies.example.toml"));
+  std::string text;
+  std::vector<std::string> uncommented;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equals = line.find(" = ");
+    const bool setting = line.rfind("# ", 0) == 0 && equals != std::string::npos &&
+                         line.find(' ', 2) == equals;
+    if (setting) uncommented.push_back(line.substr(2, equals - 2));
+    text += setting ? line.substr(2) : line;
+    text += '\n';
+  }
+  const PolicyFileResult result = read(text);
+  for (const auto& note : result.errors) ADD_FAILURE() << format_error(note);
+  EXPECT_EQ(uncommented.size(), 15u) << "settings without a default in the manual";
+}
+
+}  // namespace
+}  // namespace turnstile::policy
