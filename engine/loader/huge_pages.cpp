@@ -1,8 +1,10 @@
 #include "engine/loader/huge_pages.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cassert>
+#include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -33,6 +35,20 @@ std::optional<HugePages> HugePages::allocate(std::size_t bytes) {
   pages.bytes_ = bytes;
   madvise(pages.data_, bytes, MADV_HUGEPAGE);
   return pages;
+}
+
+bool HugePages::populate() {
+  if (bytes_ == 0) return true;
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // EINVAL: a kernel before 5.14
+#endif
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < bytes_; at += page) {
+    volatile std::byte* byte = data_ + at;
+    *byte = *byte;
+  }
+  return true;
 }
 
 HugePages::~HugePages() {

@@ -4,7 +4,8 @@
 // address translation alone costs a fifth to a third of the memory bandwidth. The request is a
 // hint (MADV_HUGEPAGE): where the system refuses it, the memory works all the same.
 //
-// Pages cost memory only when they are first touched. Ownership: unique; unmapped by the
+// Pages cost memory, and the time to clear them, when they are first touched; populate() does that
+// at once, so that no later step pays for it and a lack of memory shows at start. Ownership: unique; unmapped by the
 // destructor. The start is aligned to 2 MiB.
 #pragma once
 
@@ -24,6 +25,9 @@ class HugePages {
   HugePages& operator=(HugePages&& other) noexcept;
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
+
+  // Touches every page. False when the system has not got the memory.
+  bool populate();
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }

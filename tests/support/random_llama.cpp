@@ -71,6 +71,34 @@ void add_keys(const LlamaShape& shape, GgufImage& image) {
 
 }  // namespace
 
+std::vector<LlamaShape> special_shapes() {
+  LlamaShape mixed;
+  mixed.layers = 3;
+  mixed.types = {GgufType::Q4_1, GgufType::Q8_0, GgufType::Q4_0, GgufType::F16};
+
+  LlamaShape odd_heads;
+  odd_heads.hidden = 96;
+  odd_heads.q_heads = 4;
+  odd_heads.kv_heads = 4;
+  odd_heads.head_dim = 40;
+  odd_heads.rotary_dim = 32;
+  odd_heads.feed_forward = 224;
+  odd_heads.vocab = 155;
+  odd_heads.tied = false;
+  odd_heads.types = {GgufType::Q8_0, GgufType::Q4_1};
+
+  LlamaShape no_blocks;
+  no_blocks.hidden = 56;
+  no_blocks.q_heads = 7;
+  no_blocks.kv_heads = 1;
+  no_blocks.head_dim = 8;
+  no_blocks.rotary_dim = 8;
+  no_blocks.feed_forward = 72;
+  no_blocks.rope_factors = true;
+  no_blocks.types = {GgufType::F32, GgufType::F16};
+  return {mixed, odd_heads, no_blocks};
+}
+
 GgufImage random_llama(const LlamaShape& shape, std::uint32_t seed) {
   GgufImage image;
   add_keys(shape, image);

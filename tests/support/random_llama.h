@@ -28,6 +28,10 @@ struct LlamaShape {
   std::vector<engine::GgufType> types = {engine::GgufType::Q4_1};
 };
 
+// Shapes that meet every special case of the layer: mixed weight types; heads that are no whole
+// panels and an untied head; widths that are no multiple of 32 and one key head for all.
+std::vector<LlamaShape> special_shapes();
+
 GgufImage random_llama(const LlamaShape& shape, std::uint32_t seed);
 
 }  // namespace turnstile::tests
