@@ -18,7 +18,7 @@ bool level_supported(Level level) {
   switch (level) {
     case Level::Scalar: return true;
     case Level::Avx2: return features.avx2;
-    case Level::Avx512Vnni: return false;
+    case Level::Avx512Vnni: return features.avx512_vnni;
   }
   return false;
 }
@@ -54,6 +54,7 @@ const KernelTable& kernel_table(Level level, Numerics numerics) {
   }
 #if defined(__x86_64__)
   if (level == Level::Avx2) return avx2_table();
+  if (level == Level::Avx512Vnni) return avx512_vnni_table();
 #endif
   return scalar_int8_table();
 }

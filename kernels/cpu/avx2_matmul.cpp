@@ -8,6 +8,7 @@
 
 #include <cassert>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "kernels/cpu/avx2.h"
@@ -81,7 +82,9 @@ __m256i high_nibbles(__m256i bytes) {
 }
 
 __m256i quad_at(const std::int8_t* q) {
-  return _mm256_set1_epi32(*reinterpret_cast<const int*>(q));
+  std::int32_t quad = 0;
+  std::memcpy(&quad, q, sizeof quad);
+  return _mm256_set1_epi32(quad);
 }
 
 // Adds one quad's products; the first quad of a block starts the sum. The empty statement keeps

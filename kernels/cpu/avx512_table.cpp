@@ -1,0 +1,25 @@
+#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/avx512.h"
+#include "kernels/cpu/tables.h"
+
+namespace turnstile::kernels {
+namespace {
+
+constexpr KernelTable kTable{
+    .level = Level::Avx512Vnni,
+    .numerics = Numerics::Int8,
+    .name = "avx512-vnni int8",
+    .quantize = avx2::quantize,
+    .matmul = avx512::matmul,
+    .rms_norm = avx2::rms_norm,
+    .rope = avx2::rope,
+    .swiglu = avx2::swiglu,
+    .kv_write = avx2::kv_write,
+    .attend = avx512::attend,
+};
+
+}  // namespace
+
+const KernelTable& avx512_vnni_table() { return kTable; }
+
+}  // namespace turnstile::kernels
