@@ -38,7 +38,7 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
     }
   }
   if (best.empty() || best_distance * 3 > std::max(best.size(), std::size_t{3})) return {};
-  return "; did you mean '" + std::string(best) + "'?";
+  return "; perhaps '" + std::string(best) + "' was meant";
 }
 
 }  // namespace turnstile::gateway

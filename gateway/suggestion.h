@@ -9,7 +9,7 @@
 
 namespace turnstile::gateway {
 
-// "; did you mean 'max_body'?" when a known name is at most a third of its length away
+// "; perhaps 'max_body' was meant" when a known name is at most a third of its length away
 // (Levenshtein, with swapped neighbours as one edit); otherwise an empty text.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
 

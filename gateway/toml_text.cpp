@@ -53,12 +53,11 @@ tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const s
     return tl::unexpected(
         ConfigError{file, *line, 1, "a key has more than 16 parts; none that exists has."});
   }
-  toml::parse_result result = toml::parse(text, file);
-  if (!result) {
-    const toml::parse_error& error = result.error();
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
     return tl::unexpected(error_at(file, error.source(), std::string(error.description()) + "."));
   }
-  return std::move(result).table();
 }
 
 }  // namespace turnstile::gateway

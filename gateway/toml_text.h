@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include <tl/expected.hpp>
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "gateway/config.h"

@@ -1,0 +1,112 @@
+// turnstile audit verify | show
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <fstream>
+#include <ostream>
+#include <string>
+
+#include "gateway/audit_folder.h"
+#include "gateway/audit_verify.h"
+#include "gateway/quantity.h"
+#include "gateway/timestamp.h"
+#include "gateway/verbs/config_of_verb.h"
+#include "gateway/verbs/run.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace json = boost::json;
+
+// A text member, also inside one object: text_at(record, "path", "team").
+std::string_view text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  if (value == nullptr || !value->is_string()) return {};
+  return {value->get_string().data(), value->get_string().size()};
+}
+
+std::string_view text_at(const json::object& object, std::string_view name,
+                         std::string_view inner) {
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  return value != nullptr && value->is_object() ? text_at(value->get_object(), inner)
+                                                : std::string_view();
+}
+
+struct Filter {
+  const AuditShowOptions& options;
+  std::optional<WallTime> from;
+
+  bool accepts(const json::object& record) const {
+    if (options.request && text_at(record, "request_id") != *options.request &&
+        text_at(record, "client_request_id") != *options.request) {
+      return false;
+    }
+    if (options.team && text_at(record, "path", "team") != *options.team &&
+        text_at(record, "team") != *options.team) {
+      return false;
+    }
+    if (options.code && text_at(record, "code") != *options.code) return false;
+    if (!from) return true;
+    const auto time = parse_timestamp(text_at(record, "ts"));
+    return time && *time >= *from;
+  }
+};
+
+}  // namespace
+
+ExitCode run(const AuditVerifyOptions& options, Surroundings around) {
+  const auto report = verify_audit(options.folder);
+  if (!report) {
+    around.err << report.error() << '\n';
+    return ExitCode::Environment;
+  }
+  for (const AuditProblem& problem : report->problems) around.err << to_string(problem) << '\n';
+  for (const AuditProblem& note : report->notes) around.err << to_string(note) << '\n';
+  around.out << report->records << " records in " << report->files << " files, seq "
+             << report->first_seq << " to " << report->last_seq << ", head " << report->head
+             << '\n';
+  if (!report->problems.empty()) {
+    around.out << "the chain is broken in " << report->problems.size()
+               << (report->problems.size() == kMaxAuditProblems ? " or more" : "") << " places\n";
+    return ExitCode::No;
+  }
+  around.out << "the chain is whole\n";
+  return ExitCode::Done;
+}
+
+ExitCode run(const AuditShowOptions& options, Surroundings around) {
+  Filter filter{options, {}};
+  if (options.from) {
+    filter.from = parse_timestamp(*options.from);
+    if (const auto back = parse_duration(*options.from)) filter.from = around.clock.wall() - *back;
+    if (!filter.from) {
+      around.err << "--from: must be a date such as 2026-08-25, an RFC 3339 time, or a duration "
+                    "such as 24h.\n";
+      return ExitCode::WrongUsage;
+    }
+  }
+  const auto config = config_of_verb(options.config, {}, around.err);
+  if (!config) return config.error();
+  const auto files = list_audit_files(config->server.state_dir / "audit");
+  if (files.empty()) {
+    around.err << (config->server.state_dir / "audit").string()
+               << ": there is no audit log here; name another --config, or serve first.\n";
+    return ExitCode::Environment;
+  }
+  for (const AuditFileName& file : files) {
+    std::ifstream stream(file.path, std::ios::binary);
+    if (!stream.is_open()) {
+      around.err << file.path.string() << ": the file cannot be read.\n";
+      return ExitCode::Environment;
+    }
+    for (std::string line; std::getline(stream, line);) {
+      json::error_code error;
+      const json::value record = json::parse(line, error);
+      // A torn or damaged line is for 'audit verify'.
+      if (error || !record.is_object()) continue;
+      if (filter.accepts(record.get_object())) around.out << line << '\n';
+    }
+  }
+  return ExitCode::Done;
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,313 @@
+#include "gateway/keys.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gateway/key_secret.h"
+#include "gateway/keys_file.h"
+#include "gateway/timestamp.h"
+#include "gateway/whole_file.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/temp_folder.h"
+
+namespace turnstile::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view kPepper = "0123456789012345678901234567890123456789";
+
+KeyEntry entry_for(const std::string& secret, const std::string& id) {
+  KeyEntry entry;
+  entry.node.id = id;
+  entry.node.team = "lab";
+  entry.public_id = *public_id_of(secret);
+  entry.hash = KeyHasher(kPepper).hash(secret);
+  return entry;
+}
+
+std::string file_with(const std::string& secret, const std::string& id,
+                      const std::string& more = {}) {
+  return *with_key("", entry_for(secret, id)) + more;
+}
+
+struct Fixture {
+  ManualClock clock;
+  SeededRandom random{7};
+  std::string secret = make_secret(random);
+
+  tl::expected<Principal, AuthError> ask(const std::string& file, const std::string& header) {
+    auto store = KeyStore::from_text(file, kPepper);
+    EXPECT_TRUE(store) << (store ? "" : to_string(store.error().errors.front()));
+    return store->authenticate(header, clock.wall());
+  }
+  AuthFailure failure(const std::string& file, const std::string& header) {
+    const auto answer = ask(file, header);
+    EXPECT_FALSE(answer);
+    return answer ? AuthFailure::Missing : answer.error().why;
+  }
+};
+
+TEST(KeySecret, HasItsFormAndItsOwnCheckCharacters) {
+  SeededRandom random(1);
+  std::set<std::string> seen;
+  for (int i = 0; i < 200; ++i) {
+    const std::string secret = make_secret(random);
+    EXPECT_EQ(secret.size(), 50U);
+    EXPECT_TRUE(secret.starts_with("gw_"));
+    EXPECT_EQ(secret[11], '_');
+    ASSERT_TRUE(public_id_of(secret));
+    EXPECT_EQ(*public_id_of(secret), secret.substr(3, 8));
+    EXPECT_TRUE(seen.insert(secret).second);
+  }
+}
+
+// CRC-32 of that text is 0x3641970A, which is 0zbOKg in base 62; computed with zlib, so that another
+// implementation of the format agrees.
+TEST(KeySecret, CheckCharactersAreCrc32InBase62) {
+  const std::string body = "gw_00000000_" + std::string(32, '0');
+  EXPECT_TRUE(public_id_of(body + "0zbOKg"));
+  EXPECT_FALSE(public_id_of(body + "0zbOKh"));
+}
+
+TEST(KeySecret, AnySingleChangedCharacterIsNoticed) {
+  SeededRandom random(2);
+  const std::string secret = make_secret(random);
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    for (const char c : {'0', 'Z', 'a', '_', ' ', '\0', '\xC3'}) {
+      if (secret[i] == c) continue;
+      std::string typo = secret;
+      typo[i] = c;
+      EXPECT_FALSE(public_id_of(typo)) << i;
+    }
+  }
+  EXPECT_FALSE(public_id_of(secret.substr(1)));
+  EXPECT_FALSE(public_id_of(secret + "0"));
+  EXPECT_FALSE(public_id_of(""));
+}
+
+// RFC 4231, test case 2.
+TEST(KeySecret, HashIsHmacSha256AndStartsOverForEachText) {
+  KeyHasher hasher("Jefe");
+  const std::string expected =
+      "hmac-sha256:5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+  EXPECT_EQ(hash_text(hasher.hash("what do ya want for nothing?")), expected);
+  hasher.hash("something else");
+  EXPECT_EQ(hash_text(hasher.hash("what do ya want for nothing?")), expected);
+  EXPECT_EQ(hash_text(*parse_hash(expected)), expected);
+  EXPECT_FALSE(parse_hash(expected.substr(0, 70)));
+  EXPECT_FALSE(parse_hash("sha256:" + expected.substr(12)));
+}
+
+TEST(KeyStore, TheRightSecretNamesItsKeyAndTeam) {
+  Fixture f;
+  const auto principal = f.ask(file_with(f.secret, "anna"), "Bearer " + f.secret);
+  ASSERT_TRUE(principal);
+  EXPECT_EQ(principal->key_id, "anna");
+  EXPECT_EQ(principal->team, "lab");
+  EXPECT_TRUE(f.ask(file_with(f.secret, "anna"), "bearer " + f.secret)) << "schemes ignore case";
+}
+
+TEST(KeyStore, EverythingElseIsMissingOrInvalid) {
+  Fixture f;
+  const std::string file = file_with(f.secret, "anna");
+  const std::string other = make_secret(f.random);
+  for (const std::string& header : std::vector<std::string>{"", "Bearer", "Basic abc", "Bearer\t" + f.secret}) {
+    EXPECT_EQ(f.failure(file, header), AuthFailure::Missing) << header;
+  }
+  for (const std::string& header : std::vector<std::string>{
+        "Bearer ", "Bearer  " + f.secret, "Bearer " + f.secret + " ",
+        "Bearer " + other, "Bearer ' OR 1=1", "Bearer " + std::string(1 << 20, 'A'),
+        "Bearer " + f.secret.substr(0, 49), "Bearer gw_\r\nX: y"}) {
+    EXPECT_EQ(f.failure(file, header), AuthFailure::Invalid) << header.substr(0, 40);
+  }
+}
+
+// The public id of a known key with another secret: found by id, refused by hash.
+TEST(KeyStore, AKnownPublicIdWithAWrongSecretIsInvalid) {
+  Fixture f;
+  KeyEntry entry = entry_for(f.secret, "anna");
+  const std::string other = make_secret(f.random);
+  entry.public_id = *public_id_of(other);
+  EXPECT_EQ(f.failure(*with_key("", entry), "Bearer " + other), AuthFailure::Invalid);
+}
+
+TEST(KeyStore, AnotherPepperOpensNothing) {
+  Fixture f;
+  const auto store = KeyStore::from_text(file_with(f.secret, "anna"), std::string(40, 'x'));
+  ASSERT_TRUE(store);
+  EXPECT_FALSE(store->authenticate("Bearer " + f.secret, f.clock.wall()));
+}
+
+TEST(KeyStore, DisabledRevokedAndExpiredAreToldOnlyToTheHolderOfTheSecret) {
+  Fixture f;
+  const std::string base = file_with(f.secret, "anna");
+  const std::string header = "Bearer " + f.secret;
+  EXPECT_EQ(f.failure(base + "disabled = true\n", header), AuthFailure::Disabled);
+  EXPECT_EQ(f.failure(*with_revoked(base, "anna", false), header), AuthFailure::Disabled);
+  EXPECT_EQ(f.failure(base + "expires = \"2026-01-01\"\n", header), AuthFailure::Expired);
+  EXPECT_EQ(f.failure(base + "expires = 2025-12-31\n", header), AuthFailure::Expired);
+  EXPECT_TRUE(f.ask(base + "expires = \"2026-01-02\"\n", header));
+  const auto answer = f.ask(base + "disabled = true\n", header);
+  EXPECT_EQ(answer.error().principal.key_id, "anna");
+  EXPECT_EQ(f.failure(base + "disabled = true\n", header + "x"), AuthFailure::Invalid);
+}
+
+TEST(KeyStore, NodesCarryTheLimitsOfTheFile) {
+  Fixture f;
+  const std::string file = file_with(f.secret, "anna",
+                                     "inflight = 2\nqueue_requests = 0\n"
+                                     "requests_per_minute = \"2k\"\ntokens_per_minute = 5\n"
+                                     "max_class = \"standard\"\ndefault_class = \"batch\"\n"
+                                     "models = [\"chat\"]\nmax_input_tokens = 10\n"
+                                     "max_output_tokens = 20\nweight = 3\n");
+  const auto store = KeyStore::from_text(file, kPepper);
+  ASSERT_TRUE(store) << to_string(store.error().errors.front());
+  policy::KeyNode expected;
+  expected.id = "anna";
+  expected.team = "lab";
+  expected.weight = 3;
+  expected.inflight = 2;
+  expected.queue_requests = 0;
+  expected.requests_per_minute = 2'000;
+  expected.tokens_per_minute = 5;
+  expected.max_class = "standard";
+  expected.default_class = "batch";
+  expected.models = {"chat"};
+  expected.max_input_tokens = 10;
+  expected.max_output_tokens = 20;
+  EXPECT_EQ(store->nodes(), std::vector{expected});
+}
+
+TEST(KeyStore, EachMistakeInTheFileIsNamedWithItsPlace) {
+  SeededRandom random(3);
+  const std::string secret = make_secret(random);
+  const std::string base = file_with(secret, "anna");  // 7 lines
+  const std::vector<std::pair<std::string, std::string>> table{
+      {base + "inflght = 1\n",
+       "keys.toml:7:1: error: inflght is not a field of a key; perhaps 'inflight' was meant."},
+      {base + "inflight = -1\n", "keys.toml:7:12: error: inflight must be a whole number"},
+      {base + "weight = 0\n", "keys.toml:7:10: error: weight must be a whole number"},
+      {base + "tokens_per_day = 1\n", "keys.toml:7:1: error: tokens_per_day is not available"},
+      {base + "expires = \"soon\"\n", "keys.toml:7:11: error: expires must be a date"},
+      {base + "on_revoke = \"kill\"\n", "keys.toml:7:13: error: on_revoke must be finish or"},
+      {base + "disabled = 1\n", "keys.toml:7:12: error: disabled must be true or false."},
+      {base + "models = \"chat\"\n", "keys.toml:7:10: error: models must be a list"},
+      {base + base, "keys.toml:7:1: error: id 'anna' is used in line 1 already"},
+      {"[[keys]]\nid = \"a b\"\n", "keys.toml:1:1: error: this key has no team."},
+      {"keys = 3\n", "keys.toml:1:8: error: keys must be written as [[keys]]."},
+      {"[keyz]\n", "keys.toml:1:2: error: keyz is not known here"},
+      {"[[keys\n", "keys.toml:1:"},
+  };
+  for (const auto& [text, expected] : table) {
+    const auto store = KeyStore::from_text(text, kPepper);
+    ASSERT_FALSE(store) << text;
+    const std::string first = to_string(store.error().errors.front());
+    EXPECT_TRUE(first.starts_with(expected)) << first << "\nfor\n" << text;
+    EXPECT_EQ(first.find(hash_text({})), std::string::npos);
+  }
+}
+
+TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
+  SeededRandom random(4);
+  const std::string first = file_with(make_secret(random), "anna", "# anna's laptop\ninflight = 2\n");
+  const auto two = with_key("# head\n" + first, entry_for(make_secret(random), "bert"));
+  ASSERT_TRUE(two) << two.error();
+  EXPECT_TRUE(two->starts_with("# head\n" + first));
+
+  const auto revoked = with_revoked(*two, "anna", true);
+  ASSERT_TRUE(revoked) << revoked.error();
+  EXPECT_NE(revoked->find("# anna's laptop\ninflight = 2\n"), std::string::npos);
+  const auto entries = read_keys(*revoked, "keys.toml");
+  ASSERT_TRUE(entries);
+  EXPECT_EQ((*entries)[0].state, KeyState::Revoked);
+  EXPECT_EQ((*entries)[0].on_revoke, OnRevoke::Cancel);
+  EXPECT_EQ((*entries)[1].state, KeyState::Active);
+}
+
+TEST(KeysFile, EditsThatCannotBeDoneSafelyChangeNothing) {
+  SeededRandom random(5);
+  const std::string file = file_with(make_secret(random), "anna");
+  EXPECT_FALSE(with_key(file, entry_for(make_secret(random), "anna"))) << "an id twice";
+  EXPECT_FALSE(with_revoked(file, "bert", false)) << "no such key";
+  EXPECT_FALSE(with_revoked("[[keys]\n", "anna", false)) << "a broken file";
+  // An inline table has no line of its own for `state`.
+  const KeyEntry entry = entry_for(make_secret(random), "carl");
+  const std::string inline_file = "keys = [{ id = \"carl\", team = \"lab\", public = \"" +
+                                  entry.public_id + "\", hash = \"" + hash_text(entry.hash) +
+                                  "\" }]\n";
+  ASSERT_TRUE(read_keys(inline_file, "keys.toml"));
+  EXPECT_FALSE(with_revoked(inline_file, "carl", false));
+}
+
+struct Files {
+  TempFolder folder;
+  Files(const std::string& keys) {
+    folder.write("keys.toml", keys);
+    create_file(folder / "pepper", std::string(kPepper) + "\n", 0600);
+  }
+  tl::expected<KeyStore, ConfigFailure> load() {
+    return KeyStore::load(folder / "keys.toml", folder / "pepper");
+  }
+};
+
+TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
+  Fixture f;
+  Files files(file_with(f.secret, "anna"));
+  auto store = files.load();
+  ASSERT_TRUE(store) << to_string(store.error().errors.front());
+  const std::string header = "Bearer " + f.secret;
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged);
+  EXPECT_FALSE(store->revoked("anna"));
+
+  // As `keys revoke` does: a new inode, possibly the same size and second.
+  const auto edited = with_revoked(files.folder.read("keys.toml"), "anna", false);
+  ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(store->authenticate(header, f.clock.wall()).error().why, AuthFailure::Disabled);
+  EXPECT_TRUE(store->nodes()[0].disabled);
+  EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish);
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged);
+
+  ASSERT_TRUE(replace_file(files.folder / "keys.toml", "[[keys", 0600));
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Rejected);
+  EXPECT_FALSE(store->reload_errors().empty());
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged) << "reported once";
+  EXPECT_EQ(store->size(), 1U) << "the keys read before stay";
+
+  std::filesystem::remove(files.folder / "keys.toml");
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Rejected);
+  EXPECT_EQ(store->size(), 1U);
+
+  ASSERT_TRUE(replace_file(files.folder / "keys.toml", "", 0600));
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish) << "gone";
+}
+
+TEST(KeyStore, MissingFilesAndAnOpenPepperAreTheEnvironmentsFault) {
+  Fixture f;
+  Files files(file_with(f.secret, "anna"));
+  std::filesystem::permissions(files.folder / "pepper", std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  auto open_pepper = files.load();
+  ASSERT_FALSE(open_pepper);
+  EXPECT_TRUE(open_pepper.error().is_environment);
+  EXPECT_NE(to_string(open_pepper.error().errors[0]).find("chmod 600"), std::string::npos);
+
+  std::filesystem::remove(files.folder / "pepper");
+  EXPECT_TRUE(files.load().error().is_environment);
+  create_file(files.folder / "pepper", std::string(kPepper), 0600);
+  std::filesystem::remove(files.folder / "keys.toml");
+  auto no_keys = files.load();
+  ASSERT_FALSE(no_keys);
+  EXPECT_TRUE(no_keys.error().is_environment);
+  EXPECT_NE(to_string(no_keys.error().errors[0]).find("turnstile init"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
