@@ -191,25 +191,46 @@ def exemptions():
 
 
 def rule_every_source_has_a_test(tree):
+    """A source is tested when a test includes its header, or bears its name, or reaches it through
+    the includes of sources that are tested."""
     excused = exemptions()
-    tests = [f for f in tree.sources(("tests",)) if f.endswith(".cpp")]
-    included = {}
-    for test in tests:
-        for header in re.findall(r'#\s*include\s+"([^"]+)"', tree.text(test)):
-            included.setdefault(header, test)
-    for name in tree.sources(tuple(LAYERS)):
-        if not name.endswith(".cpp"):
+    sources = tree.sources(tuple(LAYERS) + ("tests",))
+    includes = {name: set(re.findall(r'#\s*include\s+"([^"]+)"', tree.text(name)))
+                for name in sources}
+    tests = [name for name in sources if name.startswith("tests/")]
+    test_stems = {pathlib.PurePosixPath(name).stem for name in tests}
+    # A header stands for all sources of its name: x.h, x.cpp, x_parser.cpp when it includes x.h.
+    implementations = {}
+    for name in sources:
+        if name.endswith(".cpp"):
+            stem = name[:-len(".cpp")]
+            for header in includes[name]:
+                if stem.startswith(header[:-len(".h")]) or first_include(tree, name) == header:
+                    implementations.setdefault(header, set()).add(name)
+    reached, open_names = set(), list(tests)
+    open_names += [name for name in sources
+                   if pathlib.PurePosixPath(name).stem + "_test" in test_stems]
+    while open_names:
+        name = open_names.pop()
+        if name in reached:
             continue
-        stem = pathlib.PurePosixPath(name).stem
-        mirrored = any(pathlib.PurePosixPath(t).stem.startswith(stem) for t in tests)
-        if not (mirrored or name[:-4] + ".h" in included or name in excused):
-            yield (f"{name}:1: no test includes its header; write one or list it with a reason in "
+        reached.add(name)
+        open_names += includes.get(name, ())
+        open_names += implementations.get(name, ())
+    for name in sources:
+        if name.endswith(".cpp") and name not in reached and name not in excused:
+            yield (f"{name}:1: no test reaches it; write one or list it with a reason in "
                    "tests/tidy/untested_sources.txt")
     for name in excused:
         if name not in tree.files:
             yield f"tests/tidy/untested_sources.txt:1: {name} does not exist"
         elif not excused[name]:
             yield f"tests/tidy/untested_sources.txt:1: {name} has no reason"
+
+
+def first_include(tree, name):
+    match = re.search(r'#\s*include\s+"([^"]+)"', tree.text(name))
+    return match.group(1) if match else None
 
 
 def rule_architecture_names_real_files(tree):
