@@ -13,21 +13,27 @@ namespace {
 constexpr std::size_t kTile = 64;
 constexpr std::size_t kWeightTile = 256;
 constexpr std::size_t kLanes = 16;
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMinusInfinity = -kInfinity;
+
+// The loops below become vector code because they compare integers: a comparison of floats might
+// trap, which forbids it. The bits of a float without the sign order like its magnitude.
+constexpr std::int32_t kMagnitudeMask = 0x7fff'ffff;
 
 // 2^t = 2^n * 2^f with n the nearest integer, so |f| <= 1/2. Adding 1.5 * 2^23 rounds to n and
 // leaves n in the low bits. 2^f is its Taylor series with coefficients ln(2)^k / k!; the first term
-// left out is below 6e-9 of the result. Branch-free, so that a loop over it becomes vector code.
+// left out is below 1.3e-7 of the result, about a rounding error.
 [[gnu::always_inline]] inline float weight_inline(float below_best) {
   constexpr float kLog2E = 1.44269504F;
-  constexpr float kLowest = -126.0F;  // 2^kLowest is the least normal float
   constexpr float kRound = 12582912.0F;
-  const float wanted = below_best * kLog2E;
-  const float t = wanted > kLowest ? wanted : kLowest;
+  constexpr auto kDeepest = std::bit_cast<std::int32_t>(126.0F);  // 2^-126 is the least normal float
+  const std::int32_t depth = std::bit_cast<std::int32_t>(below_best * kLog2E) & kMagnitudeMask;
+  // All ones where the depth is below the deepest; a conditional would become a jump.
+  const std::int32_t has_weight = (depth - kDeepest) >> 31;
+  const float t = -std::bit_cast<float>(kDeepest + ((depth - kDeepest) & has_weight));
   const float shifted = t + kRound;
   const float f = t - (shifted - kRound);
-  float series = 1.52527338e-5F;
-  series = series * f + 1.54035304e-4F;
+  float series = 1.54035304e-4F;
   series = series * f + 1.33335581e-3F;
   series = series * f + 9.61812911e-3F;
   series = series * f + 5.55041087e-2F;
@@ -35,88 +41,105 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
   series = series * f + 6.93147181e-1F;
   series = series * f + 1.0F;
   const std::uint32_t exponent = std::bit_cast<std::uint32_t>(shifted) << 23;
-  const float weight = std::bit_cast<float>(std::bit_cast<std::uint32_t>(series) + exponent);
-  return wanted > kLowest ? weight : 0.0F;
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(series) + exponent;
+  return std::bit_cast<float>(bits & static_cast<std::uint32_t>(has_weight));
 }
 
-// The same lane for the same index in every build: element i adds to lane i % 16.
-[[gnu::always_inline]] inline float weight_sum_inline(const float* values, std::size_t count,
-                                                      float best, float inverse_temperature) {
+// Weight i of a tile adds to lane i % 16, so the sum has the same bits at every vector width.
+[[gnu::always_inline]] inline float weigh_tile(const float* __restrict values, std::size_t count,
+                                               float best, float inverse_temperature,
+                                               float* __restrict weights) {
+  for (std::size_t i = 0; i < count; ++i) {
+    weights[i] = weight_inline((values[i] - best) * inverse_temperature);
+  }
   float lanes[kLanes] = {};
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] += weight_inline((values[i + lane] - best) * inverse_temperature);
-    }
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += weights[i + lane];
   }
-  for (std::size_t lane = 0; i < count; ++i, ++lane) {
-    lanes[lane] += weight_inline((values[i] - best) * inverse_temperature);
-  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) lanes[lane] += weights[i];
   float sum = 0.0F;
   for (const float lane : lanes) sum += lane;
   return sum;
 }
 
-[[gnu::always_inline]] inline void weight_tiles_inline(std::span<const float> row, float best,
-                                                       float inverse_temperature, float* tiles) {
+[[gnu::always_inline]] inline void weigh_row(std::span<const float> row, float best,
+                                             float inverse_temperature,
+                                             float* __restrict weights,
+                                             float* __restrict tile_sums) {
   for (std::size_t first = 0; first < row.size(); first += kWeightTile) {
     const std::size_t left = row.size() - first;
     const std::size_t count = left < kWeightTile ? left : kWeightTile;
-    *tiles++ = weight_sum_inline(row.data() + first, count, best, inverse_temperature);
+    *tile_sums++ = weigh_tile(row.data() + first, count, best, inverse_temperature,
+                              weights + first);
   }
 }
 
-using WeightTiles = void (*)(std::span<const float>, float, float, float*);
-
-void weight_tiles_plain(std::span<const float> row, float best, float inverse_temperature,
-                        float* tiles) {
-  weight_tiles_inline(row, best, inverse_temperature, tiles);
+// A number that orders as the float does, -0 below +0. The same formula leads back.
+[[gnu::always_inline]] inline std::int32_t order_key(std::int32_t bits) {
+  return bits ^ ((bits >> 31) & kMagnitudeMask);
 }
 
-// The same loop compiled for wider vectors: no operation is fused or reordered, so the bits agree.
+// The greatest of the values, and the greatest magnitude's bits: at or above those of infinity if
+// there is an infinity or a NaN.
+[[gnu::always_inline]] inline float tile_best(const float* values, std::size_t count,
+                                              std::int32_t& magnitude) {
+  std::int32_t key = order_key(std::bit_cast<std::int32_t>(kMinusInfinity));
+  std::int32_t most = magnitude;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::int32_t>(values[i]);
+    const std::int32_t its_key = order_key(bits);
+    const std::int32_t its_magnitude = bits & kMagnitudeMask;
+    key = its_key > key ? its_key : key;
+    most = its_magnitude > most ? its_magnitude : most;
+  }
+  magnitude = most;
+  return std::bit_cast<float>(order_key(key));
+}
+
+[[gnu::always_inline]] inline std::int32_t scan_tiles(std::span<const float> row, float* best) {
+  std::int32_t magnitude = 0;
+  std::size_t first = 0;
+  for (; first + kTile <= row.size(); first += kTile) {
+    *best++ = tile_best(row.data() + first, kTile, magnitude);
+  }
+  if (first < row.size()) *best = tile_best(row.data() + first, row.size() - first, magnitude);
+  return magnitude;
+}
+
+struct RowLoops {
+  void (*weigh)(std::span<const float>, float, float, float*, float*);
+  std::int32_t (*scan)(std::span<const float>, float*);
+};
+
+void weigh_plain(std::span<const float> row, float best, float inverse_temperature, float* weights,
+                 float* tile_sums) {
+  weigh_row(row, best, inverse_temperature, weights, tile_sums);
+}
+std::int32_t scan_plain(std::span<const float> row, float* best) { return scan_tiles(row, best); }
+
+// The same loops compiled for wider vectors: no operation is fused or reordered, so the bits agree.
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void weight_tiles_avx2(std::span<const float> row, float best,
-                                               float inverse_temperature, float* tiles) {
-  weight_tiles_inline(row, best, inverse_temperature, tiles);
+[[gnu::target("avx2")]] void weigh_avx2(std::span<const float> row, float best,
+                                        float inverse_temperature, float* weights,
+                                        float* tile_sums) {
+  weigh_row(row, best, inverse_temperature, weights, tile_sums);
 }
-
-WeightTiles choose_weight_tiles() {
-  return __builtin_cpu_supports("avx2") ? weight_tiles_avx2 : weight_tiles_plain;
+[[gnu::target("avx2")]] std::int32_t scan_avx2(std::span<const float> row, float* best) {
+  return scan_tiles(row, best);
 }
-#else
-WeightTiles choose_weight_tiles() { return weight_tiles_plain; }
 #endif
 
-// `cond ? a : b` on equal types is what the vector maximum computes, NaN included; std::max on
-// references would not become vector code.
-float tile_best(const float* values, std::size_t count, std::uint32_t& greatest_bits) {
-  float best[kLanes];
-  std::int32_t bits[kLanes];
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    best[lane] = kMinusInfinity;
-    bits[lane] = 0;
-  }
-  const auto magnitude = [](float x) {
-    return static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(x) & 0x7fff'ffff);
-  };
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const float x = values[i + lane];
-      best[lane] = x > best[lane] ? x : best[lane];
-      const std::int32_t m = magnitude(x);
-      bits[lane] = m > bits[lane] ? m : bits[lane];
-    }
-  }
-  for (; i < count; ++i) {
-    best[0] = values[i] > best[0] ? values[i] : best[0];
-    bits[0] = std::max(bits[0], magnitude(values[i]));
-  }
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    best[0] = best[lane] > best[0] ? best[lane] : best[0];
-    greatest_bits = std::max(greatest_bits, static_cast<std::uint32_t>(bits[lane]));
-  }
-  return best[0];
+RowLoops choose_loops() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return {weigh_avx2, scan_avx2};
+#endif
+  return {weigh_plain, scan_plain};
+}
+
+const RowLoops& row_loops() {
+  static const RowLoops loops = choose_loops();
+  return loops;
 }
 
 }  // namespace
@@ -126,21 +149,16 @@ float weight_of(float below_best) { return weight_inline(below_best); }
 LogitsRow::LogitsRow(std::size_t vocab_size)
     : tile_best_((vocab_size + kTile - 1) / kTile),
       tile_best_copy_(tile_best_.size()),
+      weights_(vocab_size),
       tile_weight_((vocab_size + kWeightTile - 1) / kWeightTile) {}
 
 void LogitsRow::scan(std::span<const float> row) {
-  assert((row.size() + kTile - 1) / kTile == tile_best_.size() && "a row has the vocabulary's size");
+  assert(row.size() == weights_.size() && "a row has the vocabulary's size");
   row_ = row;
-  std::uint32_t greatest_bits = 0;
+  const std::int32_t magnitude = row_loops().scan(row, tile_best_.data());
+  all_finite_ = magnitude < std::bit_cast<std::int32_t>(kInfinity);
   best_ = kMinusInfinity;
-  for (std::size_t tile = 0; tile < tile_best_.size(); ++tile) {
-    const std::size_t first = tile * kTile;
-    tile_best_[tile] =
-        tile_best(row.data() + first, std::min(kTile, row.size() - first), greatest_bits);
-    best_ = tile_best_[tile] > best_ ? tile_best_[tile] : best_;
-  }
-  constexpr std::uint32_t kInfinityBits = 0x7f80'0000;  // NaNs are above
-  all_finite_ = greatest_bits < kInfinityBits;
+  for (const float best : tile_best_) best_ = std::max(best_, best);
 }
 
 TokenId LogitsRow::best_token() const {
@@ -160,19 +178,18 @@ float LogitsRow::top_bound(std::size_t k) {
 
 void LogitsRow::gather(float at_least, std::vector<Candidate>& out) const {
   out.clear();
+  at_least = std::max(at_least, std::numeric_limits<float>::lowest());
   for (std::size_t tile = 0; tile < tile_best_.size(); ++tile) {
     if (tile_best_[tile] < at_least) continue;
     const std::size_t end = std::min(row_.size(), (tile + 1) * kTile);
     for (std::size_t i = tile * kTile; i < end; ++i) {
-      if (row_[i] >= at_least) out.push_back({row_[i], static_cast<TokenId>(i)});
+      if (row_[i] >= at_least) out.push_back({row_[i], 0.0F, static_cast<TokenId>(i)});
     }
   }
 }
 
-double LogitsRow::sum_weights(float inverse_temperature) {
-  static const WeightTiles weight_tiles = choose_weight_tiles();
-  inverse_temperature_ = inverse_temperature;
-  weight_tiles(row_, best_, inverse_temperature, tile_weight_.data());
+double LogitsRow::weigh(float inverse_temperature) {
+  row_loops().weigh(row_, best_, inverse_temperature, weights_.data(), tile_weight_.data());
   double sum = 0.0;
   for (const float tile : tile_weight_) sum += static_cast<double>(tile);
   return sum;
@@ -191,9 +208,8 @@ TokenId LogitsRow::token_at(double target) const {
   TokenId last = best_token();
   const std::size_t end = std::min(row_.size(), (tile + 1) * kWeightTile);
   for (std::size_t i = tile * kWeightTile; i < end; ++i) {
-    const float weight = weight_inline((row_[i] - best_) * inverse_temperature_);
-    if (weight == 0.0F) continue;
-    sum += static_cast<double>(weight);
+    if (weights_[i] == 0.0F) continue;
+    sum += static_cast<double>(weights_[i]);
     last = static_cast<TokenId>(i);
     if (sum > target) break;
   }

@@ -4,7 +4,7 @@
 //   best          the greatest value of all, the lowest id among equals
 //   top_bound(k)  the k-th greatest tile maximum: at least k values reach it, so it is a lower
 //                 bound of the k-th greatest value, and few values beyond the best k reach it
-//   gather(v)     every value >= v in the order of ids, skipping tiles that have none
+//   gather(v)     every value >= v but -infinity in the order of ids, skipping tiles without any
 // so that the sampler never sorts the vocabulary.
 //
 // weight(x) = exp((x - best) / temperature), in float, the same function everywhere; sums are taken
@@ -12,7 +12,7 @@
 // on every host and at every vector width. Below 2^-126 a weight is exactly 0.
 //
 // Thread: engine thread. Shapes: rows are (vocab) floats. No allocation after construction.
-// Cost:   scan 49,152 values: 5-12 us; sum of weights: 13 us with AVX2, 45 us without.
+// Cost:   bench/engine_bench.cpp measures it; scan() reads the row once, weigh() once more.
 // Tests:  tests/engine/logits_row_test.cpp.
 #pragma once
 
@@ -26,6 +26,7 @@ namespace turnstile::engine {
 
 struct Candidate {
   float logit = 0.0F;
+  float weight = 0.0F;
   TokenId token = 0;
 };
 
@@ -53,19 +54,23 @@ class LogitsRow {
 
   // REQUIRES: 1 <= k. -infinity where k exceeds the number of tiles: then all values qualify.
   float top_bound(std::size_t k);
+  // Replaces `out`; weights are left 0.
   void gather(float at_least, std::vector<Candidate>& out) const;
 
-  // Sum over the row of exp((x - best) * inverse_temperature). REQUIRES: a usable row.
-  double sum_weights(float inverse_temperature);
-  // The token where the running sum of the last sum_weights() first exceeds `target`.
+  // Computes weight(x) = exp((x - best) * inverse_temperature) of the whole row and returns their
+  // sum. REQUIRES: a usable row.
+  double weigh(float inverse_temperature);
+  // Of the last weigh().
+  float weight(TokenId token) const { return weights_[token]; }
+  // The token where the running sum of the last weigh() first exceeds `target`.
   TokenId token_at(double target) const;
 
  private:
   std::span<const float> row_;
   std::vector<float> tile_best_;       // of 64 values each
   std::vector<float> tile_best_copy_;  // for selection
-  std::vector<float> tile_weight_;     // of 256 values each, by sum_weights()
-  float inverse_temperature_ = 1.0F;
+  std::vector<float> weights_;         // by weigh()
+  std::vector<float> tile_weight_;     // of 256 weights each
   float best_ = 0.0F;
   bool all_finite_ = false;
 };

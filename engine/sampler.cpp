@@ -22,11 +22,15 @@ constexpr float kLeastTemperature = 1e-5F;
 // Most nuclei of real text are smaller; others take the slower way.
 constexpr std::size_t kNucleusGuess = 256;
 
+// A nucleus among more candidates than this is first narrowed down to one of so many buckets.
+constexpr std::size_t kBuckets = 1024;
+
 float bounded(float logit) { return std::clamp(logit, -kGreatestLogit, kGreatestLogit); }
 
 }  // namespace
 
-Sampler::Sampler(std::size_t vocab_size) : row_(vocab_size), adjusted_(vocab_size) {}
+Sampler::Sampler(std::size_t vocab_size)
+    : row_(vocab_size), adjusted_(vocab_size), bucket_sums_(kBuckets) {}
 
 std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
                                             const SampleInput& input,
@@ -36,7 +40,7 @@ std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
   const bool wants_logprobs = input.params.top_logprobs.has_value();
   double log_sum = 0.0;
   if (wants_logprobs) {
-    log_sum = static_cast<double>(row_.best_logit()) + std::log(row_.sum_weights(1.0F));
+    log_sum = static_cast<double>(row_.best_logit()) + std::log(row_.weigh(1.0F));
     append_top(log_sum, *input.params.top_logprobs, top);
   }
   if (adjust(logits, input)) row_.scan(adjusted_);
@@ -84,84 +88,124 @@ void Sampler::append_top(double log_sum, std::uint32_t count, std::vector<TopLog
   }
 }
 
-float Sampler::candidate_weight(const Candidate& candidate, float inverse_temperature) const {
-  return weight_of((candidate.logit - row_.best_logit()) * inverse_temperature);
-}
-
 TokenId Sampler::draw(const SampleInput& input) {
   const SamplingParams& params = input.params;
   const float inverse_temperature = 1.0F / params.temperature;
   const double uniform = uniform_draw(params.seed, input.choice, input.position);
-  const auto sum_candidates = [&] {
-    double sum = 0.0;
-    for (const Candidate& candidate : candidates_) {
-      sum += static_cast<double>(candidate_weight(candidate, inverse_temperature));
-    }
-    return sum;
-  };
-
   const bool has_min_p = params.min_p > 0.0F;
   const bool has_top_k = params.top_k > 0 && params.top_k < row_.size();
   const bool has_top_p = params.top_p < 1.0F;
-  const float least =
-      has_min_p ? row_.best_logit() + params.temperature * std::log(params.min_p) : kMinusInfinity;
-  if (has_top_k) {
-    keep_top_k(params.top_k, least);
-  } else if (has_min_p) {
-    row_.gather(least, candidates_);
-  } else {
-    const double sum = row_.sum_weights(inverse_temperature);
-    if (!has_top_p) return row_.token_at(uniform * sum);
-    const double wanted = static_cast<double>(params.top_p) * sum;
-    row_.gather(row_.top_bound(kNucleusGuess), candidates_);
-    if (sum_candidates() < wanted) {
-      // Tokens below have together at most the share 1 - top_p, even if all of them were there.
-      const float depth = std::log((1.0F - params.top_p) / static_cast<float>(row_.size()));
-      row_.gather(row_.best_logit() + params.temperature * depth, candidates_);
+  if (has_min_p || has_top_k) {
+    const float min_p_bound =
+        has_min_p ? row_.best_logit() + params.temperature * std::log(params.min_p)
+                  : kMinusInfinity;
+    const float top_k_bound = has_top_k ? row_.top_bound(params.top_k) : kMinusInfinity;
+    row_.gather(std::max(min_p_bound, top_k_bound), candidates_);
+    if (has_top_k) keep_top_k(params.top_k);
+    for (Candidate& c : candidates_) {
+      c.weight = weight_of((c.logit - row_.best_logit()) * inverse_temperature);
     }
-    keep_top_p(wanted, inverse_temperature);
-  }
-  if (has_top_p && (has_top_k || has_min_p)) {
-    keep_top_p(static_cast<double>(params.top_p) * sum_candidates(), inverse_temperature);
+    if (has_top_p) {
+      keep_top_p(static_cast<double>(params.top_p) * sum_candidates(), inverse_temperature);
+    }
+  } else {
+    const double row_sum = row_.weigh(inverse_temperature);
+    if (!has_top_p) return row_.token_at(uniform * row_sum);
+    gather_whole_row_nucleus(params, row_sum);
+    keep_top_p(static_cast<double>(params.top_p) * row_sum, inverse_temperature);
   }
 
   const double target = uniform * sum_candidates();
   double sum = 0.0;
   TokenId chosen = row_.best_token();
   for (const Candidate& candidate : candidates_) {
-    const float weight = candidate_weight(candidate, inverse_temperature);
-    if (weight == 0.0F) continue;
+    if (candidate.weight == 0.0F) continue;
     chosen = candidate.token;
-    sum += static_cast<double>(weight);
+    sum += static_cast<double>(candidate.weight);
     if (sum > target) break;
   }
   return chosen;
 }
 
-void Sampler::keep_top_k(std::size_t k, float least) {
-  row_.gather(std::max(row_.top_bound(k), least), candidates_);
+// Candidates that certainly hold the share top_p of the whole row.
+void Sampler::gather_whole_row_nucleus(const SamplingParams& params, double row_sum) {
+  const auto gather = [this](float at_least) {
+    row_.gather(at_least, candidates_);
+    for (Candidate& candidate : candidates_) candidate.weight = row_.weight(candidate.token);
+  };
+  gather(row_.top_bound(kNucleusGuess));
+  if (sum_candidates() >= static_cast<double>(params.top_p) * row_sum) return;
+  // Tokens below this depth hold together at most the share 1 - top_p, even if all were there.
+  const float depth = std::log((1.0F - params.top_p) / static_cast<float>(row_.size()));
+  gather(row_.best_logit() + params.temperature * depth);
+}
+
+double Sampler::sum_candidates() const {
+  double sum = 0.0;
+  for (const Candidate& candidate : candidates_) sum += static_cast<double>(candidate.weight);
+  return sum;
+}
+
+void Sampler::keep_through(Candidate last) {
+  std::erase_if(candidates_, [&](const Candidate& c) { return is_better(last, c); });
+}
+
+void Sampler::keep_top_k(std::size_t k) {
   if (candidates_.size() <= k) return;
-  const auto kth = candidates_.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(candidates_.begin(), kth, candidates_.end(), is_better);
+  selection_ = candidates_;
+  const auto kth = selection_.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(selection_.begin(), kth, selection_.end(), is_better);
   keep_through(*kth);
 }
 
-// Halves the candidates around their median until the one where the running sum of the best ones
-// reaches `wanted` is found: linear in their number, whatever their values.
+// Of many candidates, equal slices of the range of logits are summed first; only the candidates of
+// the slice in which the running sum reaches `wanted` are then put in order.
 void Sampler::keep_top_p(double wanted, float inverse_temperature) {
   assert(!candidates_.empty() && "the best token is always a candidate");
+  if (candidates_.size() <= kBuckets) {
+    selection_ = candidates_;
+    keep_through(find_last_of_nucleus(0.0, wanted));
+    return;
+  }
+  const auto depth = [&](const Candidate& c) {
+    return (row_.best_logit() - c.logit) * inverse_temperature;
+  };
+  float deepest = 0.0F;
+  for (const Candidate& candidate : candidates_) deepest = std::max(deepest, depth(candidate));
+  const float scale = deepest > 0.0F ? static_cast<float>(kBuckets - 1) / deepest : 0.0F;
+  const auto bucket = [&](const Candidate& c) {
+    return static_cast<std::size_t>(std::min(depth(c) * scale, static_cast<float>(kBuckets - 1)));
+  };
+  std::fill(bucket_sums_.begin(), bucket_sums_.end(), 0.0);
+  for (const Candidate& candidate : candidates_) {
+    bucket_sums_[bucket(candidate)] += static_cast<double>(candidate.weight);
+  }
+  std::size_t crossing = 0;
+  double sum_before = 0.0;
+  while (crossing + 1 < kBuckets && sum_before + bucket_sums_[crossing] < wanted) {
+    sum_before += bucket_sums_[crossing++];
+  }
+  selection_.clear();
+  for (const Candidate& candidate : candidates_) {
+    if (bucket(candidate) == crossing) selection_.push_back(candidate);
+  }
+  // Only rounding can leave the last bucket empty: then everything is kept.
+  if (!selection_.empty()) keep_through(find_last_of_nucleus(sum_before, wanted));
+}
+
+// Halves the selection around its median until the candidate is found where the running sum of the
+// best ones reaches `wanted`: linear in their number, whatever their values.
+Candidate Sampler::find_last_of_nucleus(double sum_before, double wanted) {
   constexpr std::ptrdiff_t kFewEnoughToSort = 32;
-  const auto begin = candidates_.begin();
+  const auto begin = selection_.begin();
   std::ptrdiff_t low = 0;
-  auto high = static_cast<std::ptrdiff_t>(candidates_.size());
-  double sum = 0.0;
+  auto high = static_cast<std::ptrdiff_t>(selection_.size());
+  double sum = sum_before;
   while (high - low > kFewEnoughToSort) {
     const std::ptrdiff_t middle = low + (high - low) / 2;
     std::nth_element(begin + low, begin + middle, begin + high, is_better);
     double half = 0.0;
-    for (auto candidate = begin + low; candidate != begin + middle; ++candidate) {
-      half += static_cast<double>(candidate_weight(*candidate, inverse_temperature));
-    }
+    for (auto c = begin + low; c != begin + middle; ++c) half += static_cast<double>(c->weight);
     if (sum + half >= wanted) {
       high = middle;
     } else {
@@ -170,17 +214,11 @@ void Sampler::keep_top_p(double wanted, float inverse_temperature) {
     }
   }
   std::sort(begin + low, begin + high, is_better);
-  std::ptrdiff_t last = low;
-  for (; last + 1 < high; ++last) {
-    sum += static_cast<double>(candidate_weight(begin[last], inverse_temperature));
+  for (; low + 1 < high; ++low) {
+    sum += static_cast<double>(begin[low].weight);
     if (sum >= wanted) break;
   }
-  keep_through(begin[last]);
-}
-
-void Sampler::keep_through(Candidate last) {
-  row_.gather(last.logit, candidates_);
-  std::erase_if(candidates_, [&](const Candidate& c) { return is_better(last, c); });
+  return begin[low];
 }
 
 }  // namespace turnstile::engine

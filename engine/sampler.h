@@ -17,8 +17,8 @@
 // Thread:  engine thread; owns scratch space of one row.
 // Errors:  a NaN or an infinity in the row, or a mask over all tokens: nullopt; the caller ends the
 //          sequence as Fault.
-// Cost:    49,152 tokens: about 15 us greedy, 30-60 us with temperature; no full sort, no
-//          allocation after the candidates have grown once.
+// Cost:    a few passes over the row, never a full sort, linear also when the nucleus is half of the
+//          vocabulary (bench/engine_bench.cpp); no allocation after the candidates have grown once.
 // Tests:   tests/engine/sampler_test.cpp (hand values, chi-square).
 #pragma once
 
@@ -59,15 +59,21 @@ class Sampler {
  private:
   bool adjust(std::span<const float> logits, const SampleInput& input);
   TokenId draw(const SampleInput& input);
-  void keep_top_k(std::size_t k, float least);
+  void append_top(double log_sum, std::uint32_t count, std::vector<TopLogprob>& top);
+
+  // Candidates are in the order of ids, and always all tokens at least as good as some last one.
+  void gather_whole_row_nucleus(const SamplingParams& params, double row_sum);
+  double sum_candidates() const;
+  void keep_top_k(std::size_t k);
   void keep_top_p(double wanted, float inverse_temperature);
   void keep_through(Candidate last);
-  float candidate_weight(const Candidate& candidate, float inverse_temperature) const;
-  void append_top(double log_sum, std::uint32_t count, std::vector<TopLogprob>& top);
+  Candidate find_last_of_nucleus(double sum_before, double wanted);
 
   LogitsRow row_;
   std::vector<float> adjusted_;
   std::vector<Candidate> candidates_;
+  std::vector<Candidate> selection_;  // scratch whose order may change
+  std::vector<double> bucket_sums_;
 };
 
 }  // namespace turnstile::engine

@@ -92,16 +92,16 @@ void explore(std::vector<int>& history, int depth, int blocks) {
   }
 }
 
-// Every order of take, share, release and mark-cached on two blocks, seven operations deep, against
+// Every order of take, share, release and mark-cached on two blocks, ten operations deep, against
 // the plain definition.
 TEST(BlockPool, EveryOrderOfOperationsAgreesWithThePlainDefinition) {
   std::vector<int> history;
-  explore(history, 7, 2);
+  explore(history, 10, 2);
 }
 
 TEST(BlockPool, EveryOrderOfOperationsOnThreeBlocksAgreesWithThePlainDefinition) {
   std::vector<int> history;
-  explore(history, 5, 3);
+  explore(history, 7, 3);
 }
 
 TEST(BlockPool, RunsOutOnlyWhenEveryBlockIsHeld) {

@@ -75,8 +75,10 @@ TEST(EngineCreate, NamesTheLimitThatDoesNotFit) {
 }
 
 TEST(EngineCreate, RefusesATokenizerLargerThanTheModel) {
-  const auto created = engine::Engine::create(std::make_unique<ToyModel>(ToyModelOptions{.vocab_size = 63}),
-                                              toy_tokenizer(), roomy());
+  ToyModelOptions options;
+  options.vocab_size = 63;
+  const auto created =
+      engine::Engine::create(std::make_unique<ToyModel>(options), toy_tokenizer(), roomy());
   ASSERT_FALSE(created);
   EXPECT_NE(created.error().find("the tokenizer has 64 tokens, the model 63"), std::string::npos);
 }
@@ -554,7 +556,9 @@ TEST(Pauses, TextGoesOnWhereItWas) {
       recomputed += run.result(made.id).recomputed_tokens;
     }
     EXPECT_GT(pauses, 0U);
-    if (!caching) EXPECT_GT(recomputed, 0U);
+    if (!caching) {
+      EXPECT_GT(recomputed, 0U);
+    }
     EXPECT_EQ(run.result(0).choices[0].pauses, 0U) << "the first in the order is never paused";
   }
 }
