@@ -19,10 +19,10 @@ queue_requests = 8
     TEAMS = ("single",)
     CONFIG = """
 [limits]
-stream_soft_bytes = "2KiB"
+stream_soft = "2KiB"
 stream_soft_time = "1s"
-stream_hard_bytes = "8KiB"
-send_buffer_bytes = "4KiB"
+stream_hard = "8KiB"
+send_buffer = "4KiB"
 """
 
     def setUp(self):
