@@ -1,0 +1,337 @@
+#include "tests/sim/policy_books.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace turnstile::policy::sim {
+namespace {
+
+constexpr std::int64_t kUnitsPerToken = 60'000'000;
+
+std::string broken(const std::string& what, RequestId id) {
+  return what + " (request " + std::to_string(static_cast<std::uint64_t>(id)) + ")";
+}
+
+std::int64_t cost_of_cached(const NodeRules& rules, std::int64_t cached) {
+  return (cached * rules.cached_weight_milli + 999) / 1000;
+}
+
+// A key is known by its name and its team.
+std::string key_scope(const std::string& id, const std::string& team) {
+  return "key/" + id + "@" + team;
+}
+
+}  // namespace
+
+void Books::Deficit::move(Instant now, std::int64_t tokens) {
+  const std::int64_t elapsed_us = (now - at).count() / 1000;
+  at = now;
+  units = std::max<std::int64_t>(0, units - elapsed_us * per_minute);
+  units = std::max<std::int64_t>(0, units + tokens * kUnitsPerToken);
+}
+
+std::int64_t Books::Deficit::tokens_missing(Instant now) const {
+  Deficit later = *this;
+  later.move(now, 0);
+  return (later.units + kUnitsPerToken - 1) / kUnitsPerToken;
+}
+
+Books::Books(const World& world) : world_(world) {
+  const auto add = [&](const std::string& scope, const NodeRules& rules) {
+    inflight_limits_[scope] = rules.inflight;
+    const auto deficit = [&](std::int64_t per_minute) {
+      return Deficit{per_minute, bucket_capacity(per_minute, rules.bucket_fraction_ppm), 0,
+                     Instant{}};
+    };
+    if (rules.requests_per_minute) rates_[scope] = deficit(*rules.requests_per_minute);
+    if (rules.tokens_per_minute) budgets_[scope] = {deficit(*rules.tokens_per_minute), rules, {}};
+  };
+  for (const Department& department : world.policy->departments) {
+    add("dept/" + department.name, department.rules);
+  }
+  for (const Team& team : world.policy->teams) add("team/" + team.name, team.rules);
+}
+
+void Books::set_keys(const std::vector<KeyNode>& keys) {
+  for (const KeyNode& key : keys) inflight_limits_[key_scope(key.id, key.team)] = key.inflight;
+}
+
+bool Books::in_node(const BookedRequest& request, const std::string& scope) const {
+  return scope == key_scope(request.key_id, request.team) || scope == "team/" + request.team ||
+         scope == "dept/" + request.department;
+}
+
+std::int64_t Books::count(Stage stage, const std::string& scope) const {
+  return std::ranges::count_if(requests_, [&](const auto& item) {
+    return item.second.stage == stage && in_node(item.second, scope);
+  });
+}
+
+bool Books::passes_gates(const BookedRequest& request) const {
+  for (const std::string& scope : {key_scope(request.key_id, request.team),
+                                   "team/" + request.team, "dept/" + request.department}) {
+    const auto& limit = inflight_limits_.at(scope);
+    if (limit && count(Stage::Running, scope) >= *limit) return false;
+  }
+  return true;
+}
+
+bool Books::fits_engine(const BookedRequest& request) const {
+  return slots_ + request.choices <= world_.engine.sequence_slots &&
+         blocks_ + request.blocks <= world_.engine.kv_blocks;
+}
+
+bool Books::is_head(const BookedRequest& request) const {
+  return std::ranges::none_of(requests_, [&](const auto& item) {
+    const BookedRequest& other = item.second;
+    return other.stage == Stage::Waiting && other.key_id == request.key_id &&
+           other.team == request.team && other.class_index == request.class_index &&
+           other.order < request.order;
+  });
+}
+
+BookedRequest& Books::open(Instant now, RequestId id, const Resolved& resolved,
+                           Instant deadline) {
+  BookedRequest& request = requests_[id];
+  request.id = id;
+  request.key_id = resolved.key_id;
+  request.team = resolved.team;
+  request.department = resolved.department;
+  request.class_index = resolved.class_index;
+  request.arrived = now;
+  request.deadline = deadline;
+  for (auto& [scope, rate] : rates_) {
+    if (in_node(request, scope)) rate.move(now, 1);
+  }
+  return request;
+}
+
+std::int64_t Books::reserved(const TokenBudget& budget, const BookedRequest& request) const {
+  if (budget.rules.charge == Charge::Max) {
+    return request.prompt + request.choices * request.max_tokens;
+  }
+  const std::int64_t beside_prompt = budget.deficit.capacity - request.prompt;
+  return request.prompt +
+         std::min(request.estimate, std::max(request.choices, beside_prompt));
+}
+
+void Books::charge(Instant now, TokenBudget& budget, const BookedRequest& request,
+                   std::int64_t standing) {
+  std::int64_t& before = budget.standing[request.id];
+  budget.deficit.move(now, standing - before);
+  before = standing;
+}
+
+std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
+                                        const TokenFacts& tokens, const Queued& queued) {
+  request.prompt = tokens.prompt_tokens;
+  request.choices = tokens.choices;
+  request.max_tokens = queued.max_tokens;
+  request.blocks = queued.kv_blocks;
+  request.estimate = queued.estimated_completion_tokens;
+  request.order = next_order_++;
+  const std::int64_t positions = request.prompt + request.max_tokens;
+  if (request.blocks * world_.engine.block_tokens < request.choices * positions) {
+    return broken("fewer blocks reserved than the worst case needs", request.id);
+  }
+  if (positions > world_.engine.max_model_len) {
+    return broken("prompt and max_tokens leave the context", request.id);
+  }
+  for (auto& [scope, budget] : budgets_) {
+    if (!in_node(request, scope)) continue;
+    charge(now, budget, request, reserved(budget, request));
+    if (budget.deficit.units > budget.deficit.capacity * kUnitsPerToken) {
+      return broken("admitted into debt of the budget of " + scope, request.id);
+    }
+  }
+  for (const auto& [scope, rate] : rates_) {
+    if (in_node(request, scope) && rate.units > rate.capacity * kUnitsPerToken) {
+      return broken("admitted above the request rate of " + scope, request.id);
+    }
+  }
+  request.stage = Stage::Waiting;
+  if (!queued.starts_now) return std::nullopt;
+  if (!passes_gates(request)) return broken("started above an inflight limit", request.id);
+  if (!fits_engine(request)) return broken("started without room in the engine", request.id);
+  request.stage = Stage::Running;
+  slots_ += request.choices;
+  blocks_ += request.blocks;
+  return std::nullopt;
+}
+
+std::optional<std::string> Books::start(Instant now, const Dispatch& dispatch) {
+  BookedRequest* request = find(dispatch.id);
+  if (request == nullptr) return broken("a dispatch of a request that is gone", dispatch.id);
+  if (request->reported) return broken("a dispatch reported twice", dispatch.id);
+  request->reported = true;
+  if (dispatch.arrived != request->arrived || dispatch.dispatched < dispatch.arrived ||
+      dispatch.queue_wait != dispatch.dispatched - dispatch.arrived) {
+    return broken("times of a dispatch out of order", dispatch.id);
+  }
+  if (request->stage == Stage::Running) return std::nullopt;  // it started when it was entered
+  if (request->stage != Stage::Waiting) return broken("started while it was read", dispatch.id);
+  if (now >= request->deadline) return broken("started after its deadline", dispatch.id);
+  if (!is_head(*request)) return broken("started before an older one of its queue", dispatch.id);
+  if (!passes_gates(*request)) return broken("started above an inflight limit", dispatch.id);
+  if (!fits_engine(*request)) return broken("started without room in the engine", dispatch.id);
+  for (const auto& [id, other] : requests_) {
+    if (other.stage == Stage::Waiting && other.class_index < request->class_index &&
+        passes_gates(other)) {
+      return broken("started before an eligible request of a higher class", dispatch.id);
+    }
+  }
+  request->stage = Stage::Running;
+  slots_ += request->choices;
+  blocks_ += request->blocks;
+  return std::nullopt;
+}
+
+void Books::restate(Instant now, const BookedRequest& request) {
+  for (auto& [scope, budget] : budgets_) {
+    if (!in_node(request, scope)) continue;
+    const std::int64_t completion =
+        std::max(reserved(budget, request) - request.prompt, request.generated);
+    charge(now, budget, request,
+           request.prompt - request.cached + cost_of_cached(budget.rules, request.cached) +
+               completion);
+  }
+}
+
+void Books::return_blocks(BookedRequest& request, std::int64_t blocks) {
+  request.blocks -= blocks;
+  blocks_ -= blocks;
+}
+
+std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
+                                      const Settlement& settlement) {
+  BookedRequest& request = requests_.at(id);
+  const bool charged = kind != EndKind::Fault;
+  const std::int64_t units = charged ? request.computed + 2 * request.generated : 0;
+  if (settlement.service_units != units) return broken("shares not settled exactly", id);
+  for (auto& [scope, budget] : budgets_) {
+    if (!in_node(request, scope)) continue;
+    const std::int64_t used = charged ? request.computed +
+                                            cost_of_cached(budget.rules, request.cached) +
+                                            request.generated
+                                      : 0;
+    const auto line = std::ranges::find(settlement.budgets, "tokens_per_minute/" + scope,
+                                        &LedgerLine::meter);
+    if (line == settlement.budgets.end() || line->used != used) {
+      return broken("the budget of " + scope + " not settled exactly", id);
+    }
+    charge(now, budget, request, used);
+    budget.standing.erase(id);
+  }
+  slots_ -= request.choices;
+  blocks_ -= request.blocks;
+  switch (kind) {
+    case EndKind::Completed: counts.completed += 1; break;
+    case EndKind::Cancelled: counts.client_gone += 1; break;
+    case EndKind::TimedOut: counts.timed_out += 1; break;
+    case EndKind::Fault: counts.fault += 1; break;
+  }
+  requests_.erase(id);
+  return std::nullopt;
+}
+
+void Books::forget(Instant now, RequestId id, bool rate_back) {
+  BookedRequest& request = requests_.at(id);
+  if (request.stage == Stage::Running) {
+    slots_ -= request.choices;
+    blocks_ -= request.blocks;
+  }
+  for (auto& [scope, budget] : budgets_) {
+    if (!in_node(request, scope)) continue;
+    charge(now, budget, request, 0);
+    budget.standing.erase(id);
+  }
+  for (auto& [scope, rate] : rates_) {
+    if (rate_back && in_node(request, scope)) rate.move(now, -1);
+  }
+  requests_.erase(id);
+}
+
+std::optional<std::string> Books::check_work_conservation() const {
+  std::optional<ClassIndex> best;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage != Stage::Waiting || !passes_gates(request)) continue;
+    if (!best || request.class_index < *best) best = request.class_index;
+  }
+  if (!best) return std::nullopt;
+  for (const auto& [id, request] : requests_) {
+    const bool candidate = request.stage == Stage::Waiting && request.class_index == *best &&
+                           passes_gates(request) && is_head(request);
+    if (candidate && !fits_engine(request)) return std::nullopt;
+  }
+  return "requests wait although every head of the best class fits";
+}
+
+std::optional<std::string> Books::check_meters(Instant now, const Admission& admission) const {
+  const std::int64_t over = counts.refused + counts.completed + counts.client_gone +
+                            counts.timed_out + counts.fault;
+  if (counts.arrived != over + admission.queued() + admission.running()) {
+    return "arrived is not refused + ended + queued + running";
+  }
+  std::map<std::string, std::int64_t> running;
+  std::map<std::string, std::int64_t> waiting;
+  std::map<std::string, std::int64_t> reading;
+  for (const auto& [id, request] : requests_) {
+    auto& stage = request.stage == Stage::Running   ? running
+                  : request.stage == Stage::Waiting ? waiting
+                                                    : reading;
+    for (const std::string& scope :
+         {"team/" + request.team, "dept/" + request.department,
+          "class/" + world_.policy->classes[request.class_index].name,
+          std::string("all")}) {
+      stage[scope] += 1;
+    }
+  }
+  for (const MeterView& view : admission.meters(now, Admission::Detail::Shared)) {
+    const std::size_t slash = view.name.find('/');
+    const std::string kind = view.name.substr(0, slash);
+    const std::string scope = slash == std::string::npos ? "" : view.name.substr(slash + 1);
+    std::int64_t least = 0;
+    std::int64_t most = 0;
+    if (kind == "kv_blocks") {
+      least = most = blocks_;
+    } else if (kind == "sequence_slots") {
+      least = most = slots_;
+    } else if (kind == "inflight") {
+      least = most = running[scope];
+    } else if (kind == "queue") {
+      least = waiting[scope];
+      most = waiting[scope] + reading[scope];  // a request may be read without a place
+    } else if (kind == "requests_per_minute") {
+      least = most = rates_.at(scope).tokens_missing(now);
+    } else if (kind == "tokens_per_minute") {
+      least = most = budgets_.at(scope).deficit.tokens_missing(now);
+    }
+    if (kind == "requests_per_minute" || kind == "tokens_per_minute") {
+      const bool silent = kind == "requests_per_minute" ? rates_.at(scope).per_minute == 0
+                                                        : budgets_.at(scope).deficit.per_minute == 0;
+      if (silent) continue;  // a rate of zero shows as empty
+    } else if (view.committed > view.capacity) {
+      return view.name + " holds more than its capacity";
+    }
+    if (view.committed < least || view.committed > most) {
+      return view.name + " shows " + std::to_string(view.committed) + ", the books say " +
+             std::to_string(most);
+    }
+  }
+  return std::nullopt;
+}
+
+BookedRequest* Books::find(RequestId id) {
+  const auto it = requests_.find(id);
+  return it == requests_.end() ? nullptr : &it->second;
+}
+
+std::vector<RequestId> Books::in(Stage stage) const {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage == stage) ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace turnstile::policy::sim

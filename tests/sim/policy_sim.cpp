@@ -1,0 +1,369 @@
+#include "tests/sim/policy_sim.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace turnstile::policy::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed)
+      : random_(seed), world_(make_world(random_)), books_(world_) {
+    admission_ = std::make_unique<Admission>(world_.policy, world_.engine);
+    admission_->set_keys(now_, world_.keys);
+    books_.set_keys(world_.keys);
+  }
+
+  SimResult run() {
+    const std::int64_t events = random_.between(40, 160);
+    for (std::int64_t i = 0; i < events && !result_.failure; ++i) {
+      event();
+      if (random_.chance(90)) dispatch();
+      check();
+      result_.steps += 1;
+    }
+    drain();
+    result_.counts = books_.counts;
+    return result_;
+  }
+
+ private:
+  void fail(const std::optional<std::string>& what) {
+    if (what && !result_.failure) result_.failure = *what + ", after " + last_event_;
+  }
+  void note(std::uint64_t value) {
+    result_.log_hash = (result_.log_hash ^ value) * 0x100000001b3u;  // FNV-1a
+  }
+
+  void event() {
+    const std::int64_t dice = random_.below(100);
+    if (dice < 42) return arrive();
+    if (dice < 50) return enqueue_one();
+    if (dice < 55) return leave_one();
+    if (dice < 57) return withdraw_one();
+    if (dice < 86) return engine_step();
+    if (dice < 90) return end_one(EndKind::Cancelled);
+    if (dice < 92) return end_one(EndKind::TimedOut);
+    if (dice < 93) return end_one(EndKind::Fault);
+    if (dice < 95) return change_keys();
+    if (dice < 97) return end_again();
+    last_event_ = "a jump of time";
+    now_ += milliseconds(random_.between(1, 4000));
+  }
+
+  TokenFacts make_tokens() {
+    TokenFacts tokens;
+    tokens.prompt_tokens = random_.below(world_.engine.max_model_len);
+    if (random_.chance(70)) tokens.prompt_tokens /= 4;
+    if (random_.chance(75)) tokens.max_tokens = random_.between(1, world_.engine.max_model_len / 3);
+    if (random_.chance(10)) tokens.choices = random_.between(2, 4);
+    return tokens;
+  }
+
+  void arrive() {
+    last_event_ = "an arrival";
+    const std::string key = world_.keys.empty() || random_.chance(2)
+                                ? "stranger"
+                                : world_.keys[pick(world_.keys.size())].id;
+    std::optional<std::string> wish;
+    if (random_.chance(60)) {
+      wish = world_.policy->classes[pick(world_.policy->classes.size())].name;
+    }
+    const auto resolved = admission_->resolve(now_, {key, wish, std::nullopt});
+    if (!resolved) return;
+    if (wish && resolved->class_index < *world_.policy->find_class(*wish)) {
+      return fail("a class was raised");
+    }
+    const RequestId id{++last_id_};
+    const Instant deadline = now_ + resolved->timeouts.queue_ttl;
+    const std::string before = snapshot();
+    books_.counts.arrived += 1;
+    const std::int64_t waiting = admission_->queued();
+    if (random_.chance(20)) {
+      const auto place = admission_->take_place(now_, id, *resolved);
+      note(place ? 1 : 2);
+      if (!place) return refused(place.error(), before);
+      books_.open(now_, id, *resolved, deadline);
+      if (admission_->queued() == waiting) collect_displaced();
+      reading_.push_back({id, *resolved});
+      enter_outcomes();
+      return;
+    }
+    const TokenFacts tokens = make_tokens();
+    const auto queued = admission_->admit(now_, id, *resolved, tokens);
+    if (!queued) return refused(queued.error(), before);
+    BookedRequest& request = books_.open(now_, id, *resolved, deadline);
+    if (!queued->starts_now && admission_->queued() == waiting) collect_displaced();
+    enter(request, tokens, *queued);
+  }
+
+  void enter(BookedRequest& request, const TokenFacts& tokens, const Queued& queued) {
+    note(queued.starts_now ? 3 : 4);
+    fail(books_.enter(now_, request, tokens, queued));
+    request.length = random_.between(0, request.max_tokens);
+    if (random_.chance(40)) request.length = request.max_tokens;
+    enter_outcomes();
+  }
+
+  // A newcomer displaced somebody. Who was displaced gave back its tokens before the newcomer's were
+  // taken, so the books hear of it first.
+  void collect_displaced() {
+    admission_->dispatch(now_, pending_);
+    for (const Outcome& outcome : pending_) {
+      const auto* late = std::get_if<LateRefusal>(&outcome);
+      if (late != nullptr && late->refusal.code == RefusalCode::Displaced) refuse_late(*late);
+    }
+    std::erase_if(pending_, [](const Outcome& outcome) {
+      const auto* late = std::get_if<LateRefusal>(&outcome);
+      return late != nullptr && late->refusal.code == RefusalCode::Displaced;
+    });
+  }
+
+  void enter_outcomes() {
+    for (const Outcome& outcome : pending_) {
+      note(outcome.index());
+      if (const auto* late = std::get_if<LateRefusal>(&outcome)) {
+        refuse_late(*late);
+      } else {
+        note(static_cast<std::uint64_t>(std::get<Dispatch>(outcome).id));
+        fail(books_.start(now_, std::get<Dispatch>(outcome)));
+      }
+    }
+    pending_.clear();
+  }
+
+  // A refusal leaves no trace.
+  void refused(const Refusal& refusal, const std::string& before) {
+    books_.counts.refused += 1;
+    note(10 + static_cast<std::uint64_t>(refusal.code));
+    note(static_cast<std::uint64_t>(refusal.retry_after.value_or(Duration{0}).count()));
+    if (snapshot() != before) fail("a refusal left a trace in the meters");
+  }
+
+  void enqueue_one() {
+    if (reading_.empty()) return;
+    last_event_ = "the second transaction of a large prompt";
+    const std::size_t at = pick(reading_.size());
+    const auto [id, resolved] = reading_[at];
+    reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(at));
+    const TokenFacts tokens = make_tokens();
+    const std::int64_t waiting = admission_->queued();
+    const auto queued = admission_->enqueue(now_, id, resolved, tokens);
+    if (!queued) {
+      note(30 + static_cast<std::uint64_t>(queued.error().code));
+      books_.counts.refused += 1;
+      books_.forget(now_, id, true);
+      return;
+    }
+    if (!queued->starts_now && admission_->queued() < waiting) collect_displaced();
+    enter(*books_.find(id), tokens, *queued);
+  }
+
+  void leave_one() {
+    last_event_ = "a client that left";
+    std::vector<RequestId> here = books_.in(Stage::Waiting);
+    for (const auto& [id, resolved] : reading_) here.push_back(id);
+    if (here.empty()) return;
+    const RequestId id = here[pick(here.size())];
+    std::erase_if(reading_, [id](const auto& item) { return item.first == id; });
+    // It may have been dispatched or refused by now without our knowing: then a report is on its way.
+    if (!admission_->leave(now_, id)) return;
+    books_.counts.client_gone += 1;
+    books_.forget(now_, id, false);
+  }
+
+  void withdraw_one() {
+    if (reading_.empty()) return;
+    last_event_ = "a prompt that proved invalid";
+    const RequestId id = reading_.back().first;
+    reading_.pop_back();
+    admission_->withdraw(now_, id);
+    books_.counts.arrived -= 1;  // an invalid request is not counted as arrived
+    books_.forget(now_, id, true);
+  }
+
+  std::vector<RequestId> on_engine() {
+    std::vector<RequestId> ids = books_.in(Stage::Running);
+    std::erase_if(ids, [&](RequestId id) { return !books_.find(id)->reported; });
+    return ids;
+  }
+
+  void engine_step() {
+    last_event_ = "an engine step";
+    now_ += microseconds(random_.between(500, 40'000));
+    for (const RequestId id : on_engine()) {
+      BookedRequest& request = *books_.find(id);
+      if (!request.bound) {
+        bind(request);
+      } else if (request.computed < request.prompt - request.cached) {
+        const std::int64_t chunk = std::min<std::int64_t>(
+            request.prompt - request.cached - request.computed, random_.between(1, 64));
+        request.computed += chunk;
+        admission_->on_tokens(now_, id, chunk, 0);
+      } else if (request.generated < request.length * request.choices) {
+        request.generated += request.choices;
+        admission_->on_tokens(now_, id, 0, request.choices);
+        books_.restate(now_, request);
+      } else {
+        end(id, EndKind::Completed);
+      }
+    }
+  }
+
+  void bind(BookedRequest& request) {
+    request.bound = true;
+    request.cached = random_.chance(60) ? 0 : random_.below(request.prompt + 1);
+    const std::int64_t shared = request.cached / world_.engine.block_tokens;
+    admission_->on_bound(now_, request.id, request.cached, shared);
+    books_.return_blocks(request, shared);
+    books_.restate(now_, request);
+    if (random_.chance(10) && request.blocks > 1) {
+      admission_->on_blocks_returned(now_, request.id, 1);
+      books_.return_blocks(request, 1);
+    }
+  }
+
+  void end_one(EndKind kind) {
+    last_event_ = "an end by force";
+    const auto running = on_engine();
+    if (!running.empty()) end(running[pick(running.size())], kind);
+  }
+
+  void end(RequestId id, EndKind kind) {
+    const BookedRequest& request = *books_.find(id);
+    const auto settlement =
+        admission_->on_ended(now_, id, kind, {request.computed, request.generated});
+    note(60 + static_cast<std::uint64_t>(kind));
+    if (!settlement) return fail("the end of a running request was not known");
+    fail(books_.end(now_, id, kind, *settlement));
+    ended_.push_back(id);
+  }
+
+  // The engine or the client says again what everybody knows.
+  void end_again() {
+    if (ended_.empty()) return;
+    last_event_ = "a second end";
+    const RequestId id = ended_[pick(ended_.size())];
+    const std::string before = snapshot();
+    if (admission_->on_ended(now_, id, EndKind::Cancelled, {})) fail("a request ended twice");
+    if (admission_->leave(now_, id)) fail("a request left after its end");
+    admission_->on_tokens(now_, id, 5, 5);
+    admission_->on_bound(now_, id, 1, 1);
+    admission_->on_blocks_returned(now_, id, 1);
+    if (snapshot() != before) fail("a second end moved a meter");
+  }
+
+  void change_keys() {
+    last_event_ = "a change of keys";
+    std::vector<KeyNode>& keys = world_.keys;
+    const std::int64_t dice = random_.below(5);
+    if (dice == 0 && !keys.empty()) {
+      const auto at = keys.begin() + static_cast<std::ptrdiff_t>(pick(keys.size()));
+      gone_.push_back(*at);
+      keys.erase(at);
+    } else if (dice == 1 && !gone_.empty()) {
+      KeyNode back = make_key(random_, *world_.policy, 0);  // perhaps in another team
+      back.id = gone_.back().id;
+      gone_.pop_back();
+      keys.push_back(back);
+    } else if (dice == 2 && keys.size() < 10) {
+      keys.push_back(make_key(random_, *world_.policy, static_cast<std::int64_t>(++last_key_)));
+    } else if (!keys.empty()) {
+      KeyNode& key = keys[pick(keys.size())];
+      KeyNode changed = make_key(random_, *world_.policy, 0);
+      changed.id = key.id;
+      changed.team = key.team;
+      key = changed;
+    }
+    admission_->set_keys(now_, keys);
+    books_.set_keys(keys);
+    dispatch();
+  }
+
+  void refuse_late(const LateRefusal& late) {
+    note(90 + static_cast<std::uint64_t>(late.refusal.code));
+    const BookedRequest* request = books_.find(late.id);
+    if (request == nullptr || request->stage != Stage::Waiting) {
+      return fail("a late refusal of a request that did not wait");
+    }
+    if (late.refusal.code == RefusalCode::QueueDeadline && now_ < request->deadline) {
+      return fail("refused before its deadline");
+    }
+    books_.counts.refused += 1;
+    books_.forget(now_, late.id, true);
+  }
+
+  void dispatch() {
+    admission_->dispatch(now_, pending_);
+    enter_outcomes();
+    fail(books_.check_work_conservation());
+    const auto deadline = admission_->next_deadline();
+    if (deadline && *deadline <= now_) fail("a deadline that has passed is still announced");
+    if (!deadline && !books_.in(Stage::Waiting).empty()) fail("nobody is woken for who waits");
+  }
+
+  void check() {
+    fail(admission_->check_invariants(now_));
+    fail(books_.check_meters(now_, *admission_));
+  }
+
+  // Everybody finishes; then nothing may be held.
+  void drain() {
+    while (!reading_.empty() && !result_.failure) enqueue_one();
+    for (int turn = 0; turn < 100'000 && !books_.empty() && !result_.failure; ++turn) {
+      dispatch();
+      engine_step();
+      check();
+    }
+    if (!books_.empty()) fail("a request never ended");
+    dispatch();
+    check();
+    if (admission_->queued() != 0 || admission_->running() != 0) fail("something is left");
+    for (const MeterView& view : admission_->meters(now_, Admission::Detail::WithKeys)) {
+      const bool bucket = view.name.find("_per_minute/") != std::string::npos;
+      if (!bucket && view.committed != 0) fail(view.name + " is not empty after the drain");
+    }
+  }
+
+  std::string snapshot() const {
+    std::string text;
+    for (const MeterView& view : admission_->meters(now_, Admission::Detail::WithKeys)) {
+      text += view.name;
+      text += '=';
+      text += std::to_string(view.committed);
+      text += ' ';
+    }
+    return text;
+  }
+
+  std::size_t pick(std::size_t count) {
+    return static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(count)));
+  }
+
+  Random random_;
+  World world_;
+  Books books_;
+  std::unique_ptr<Admission> admission_;
+  Instant now_{};
+  std::uint64_t last_id_ = 0;
+  std::uint64_t last_key_ = 100;
+  std::vector<std::pair<RequestId, Resolved>> reading_;
+  std::vector<RequestId> ended_;
+  std::vector<KeyNode> gone_;
+  std::vector<Outcome> pending_;
+  std::string last_event_ = "the start";
+  SimResult result_;
+};
+
+}  // namespace
+
+SimResult run_policy_sim(std::uint64_t seed) { return Simulation(seed).run(); }
+
+}  // namespace turnstile::policy::sim

@@ -1,0 +1,26 @@
+// policy_sim.h: the policy core driven through random lives, with no engine, socket or clock.
+//
+// One seed makes a world (policy, keys, engine), a fake engine with exact tokens and blocks, and a
+// sequence of events: arrivals, large prompts that are read first, clients that leave in any phase,
+// engine steps, ends, faults, keys that change, jumps of time. After each event the invariants of
+// Admission and the promises of the books (policy_books.h) are checked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tests/sim/policy_books.h"
+
+namespace turnstile::policy::sim {
+
+struct SimResult {
+  std::optional<std::string> failure;  // the sentence that is broken, and after which event
+  std::uint64_t log_hash = 0;          // of every decision, in order
+  std::int64_t steps = 0;
+  Counts counts;
+};
+
+SimResult run_policy_sim(std::uint64_t seed);
+
+}  // namespace turnstile::policy::sim

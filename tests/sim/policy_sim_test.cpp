@@ -1,0 +1,128 @@
+// Thousands of random lives of the policy core. See policy_sim.h for what one seed does.
+//
+//   policy_sim_test --seed=N           one seed (also TURNSTILE_SIM_SEED=N)
+//   policy_sim_test --seeds=N          how many seeds, from 1 (also TURNSTILE_SIM_SEEDS=N)
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tests/sim/policy_fairness.h"
+#include "tests/sim/policy_sim.h"
+
+namespace turnstile::policy::sim {
+namespace {
+
+struct Options {
+  std::uint64_t first_seed = 1;
+  std::uint64_t seeds = 6000;
+  std::string program = "policy_sim_test";
+};
+Options options;
+
+std::string repeat_with(std::uint64_t seed, std::string_view test) {
+  return "repeat with: " + options.program + " --seed=" + std::to_string(seed) +
+         " --gtest_filter=" + std::string(test);
+}
+
+// I1 conservation, I2 meters, I3 settlement, I4 single release, I9 class order, I10 work
+// conservation, I11 budgets (every bucket equals a reference at each step), I12 clamp, I13 refusal
+// purity, I15 causality.
+TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
+  Counts total;
+  std::int64_t steps = 0;
+  for (std::uint64_t i = 0; i < options.seeds; ++i) {
+    const std::uint64_t seed = options.first_seed + i;
+    const SimResult result = run_policy_sim(seed);
+    ASSERT_FALSE(result.failure)
+        << *result.failure << "\n"
+        << repeat_with(seed, "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise");
+    total.arrived += result.counts.arrived;
+    total.refused += result.counts.refused;
+    total.completed += result.counts.completed;
+    total.client_gone += result.counts.client_gone;
+    steps += result.steps;
+  }
+  std::cout << options.seeds << " seeds, " << steps << " events, " << total.arrived << " arrived, "
+            << total.refused << " refused, " << total.completed << " completed, "
+            << total.client_gone << " left\n";
+  // A simulation in which nothing happens proves nothing.
+  if (options.seeds >= 100) {
+    EXPECT_GT(total.refused, total.arrived / 20);
+    EXPECT_GT(total.completed, total.arrived / 20);
+  }
+}
+
+// I16: the same calls give the same decisions, bit for bit.
+TEST(PolicySim, SameSeedGivesTheSameDecisions) {
+  for (std::uint64_t i = 0; i < options.seeds; i += 10) {
+    const std::uint64_t seed = options.first_seed + i;
+    ASSERT_EQ(run_policy_sim(seed).log_hash, run_policy_sim(seed).log_hash)
+        << repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions");
+  }
+}
+
+// I8: after any silence a team gets its share of what follows, and no more than its bound above it.
+TEST(PolicySim, ReturningTeamGetsItsShareAndNoMore) {
+  for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
+    const std::uint64_t seed = options.first_seed + i;
+    const auto failure = run_idle_return(seed);
+    ASSERT_FALSE(failure) << *failure << "\n"
+                          << repeat_with(seed, "PolicySim.ReturningTeamGetsItsShareAndNoMore");
+  }
+}
+
+// The bound between siblings that always have work, for random weights and shapes.
+TEST(PolicySim, BackloggedTeamsStayWithinTheSiblingBound) {
+  for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
+    const std::uint64_t seed = options.first_seed + i;
+    const auto failure = run_backlogged(seed);
+    ASSERT_FALSE(failure) << *failure << "\n"
+                          << repeat_with(seed,
+                                         "PolicySim.BackloggedTeamsStayWithinTheSiblingBound");
+  }
+}
+
+// I14: alone in the system, a client that waits as told is admitted on its first retry.
+TEST(PolicySim, ObeyedRetryAfterIsAdmitted) {
+  std::int64_t retries = 0;
+  for (std::uint64_t i = 0; i < options.seeds / 4 + 1; ++i) {
+    const std::uint64_t seed = options.first_seed + i;
+    const auto failure = run_obedient_client(seed, retries);
+    ASSERT_FALSE(failure) << *failure << "\n"
+                          << repeat_with(seed, "PolicySim.ObeyedRetryAfterIsAdmitted");
+  }
+  EXPECT_TRUE(options.seeds < 100 || retries > 0) << "nobody was told to wait";
+}
+
+std::optional<std::uint64_t> number_after(std::string_view argument, std::string_view flag) {
+  if (argument.substr(0, flag.size()) != flag) return std::nullopt;
+  return std::strtoull(std::string(argument.substr(flag.size())).c_str(), nullptr, 10);
+}
+
+void read_options(int argc, char** argv) {
+  options.program = argv[0];
+  std::optional<std::uint64_t> one_seed;
+  if (const char* text = std::getenv("TURNSTILE_SIM_SEED")) one_seed = number_after(text, "");
+  if (const char* text = std::getenv("TURNSTILE_SIM_SEEDS")) options.seeds = *number_after(text, "");
+  for (int i = 1; i < argc; ++i) {
+    if (const auto seed = number_after(argv[i], "--seed=")) one_seed = seed;
+    if (const auto count = number_after(argv[i], "--seeds=")) options.seeds = *count;
+  }
+  if (!one_seed) return;
+  options.first_seed = *one_seed;
+  options.seeds = 1;
+}
+
+}  // namespace
+}  // namespace turnstile::policy::sim
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  turnstile::policy::sim::read_options(argc, argv);
+  return RUN_ALL_TESTS();
+}

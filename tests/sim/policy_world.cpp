@@ -1,0 +1,102 @@
+#include "tests/sim/policy_world.h"
+
+#include <array>
+#include <utility>
+
+namespace turnstile::policy::sim {
+namespace {
+
+using std::chrono::milliseconds;
+
+std::optional<std::int64_t> maybe(Random& random, int percent, std::int64_t least,
+                                  std::int64_t most) {
+  if (!random.chance(percent)) return std::nullopt;
+  return random.between(least, most);
+}
+
+// Zero is a limit of its own kind, so it is drawn, but seldom: it silences everything below.
+std::int64_t seldom_zero(Random& random, std::int64_t value) {
+  return random.chance(3) ? 0 : value;
+}
+
+NodeRules make_rules(Random& random, const PolicySet& policy) {
+  NodeRules rules;
+  rules.weight = random.between(1, 5);
+  rules.cached_weight_milli = random.chance(50) ? 1000 : random.between(0, 1000);
+  rules.bucket_fraction_ppm = random.chance(50) ? 250'000 : random.between(1'000, 1'000'000);
+  rules.charge = random.chance(50) ? Charge::Live : Charge::Max;
+  if (random.chance(40)) rules.inflight = seldom_zero(random, random.between(1, 4));
+  rules.queue_requests = maybe(random, 40, 0, 5);
+  if (random.chance(25)) rules.requests_per_minute = seldom_zero(random, random.between(60, 3000));
+  if (random.chance(35)) {
+    rules.tokens_per_minute = seldom_zero(random, random.between(500, 200'000));
+  }
+  const auto last_class = static_cast<std::int64_t>(policy.classes.size()) - 1;
+  if (random.chance(20)) rules.max_class = static_cast<ClassIndex>(random.between(0, last_class));
+  if (random.chance(20)) {
+    rules.default_class = static_cast<ClassIndex>(random.between(0, last_class));
+  }
+  rules.max_input_tokens = maybe(random, 15, 1, 200);
+  rules.max_output_tokens = maybe(random, 15, 1, 100);
+  rules.default_max_tokens = maybe(random, 30, 1, 100);
+  rules.disabled = random.chance(2);
+  return rules;
+}
+
+}  // namespace
+
+KeyNode make_key(Random& random, const PolicySet& policy, std::int64_t index) {
+  KeyNode key;
+  key.id = "key" + std::to_string(index);
+  const auto last_team = static_cast<std::int64_t>(policy.teams.size()) - 1;
+  key.team = policy.teams[static_cast<std::size_t>(random.between(0, last_team))].name;
+  key.weight = random.between(1, 4);
+  if (random.chance(25)) key.inflight = seldom_zero(random, random.between(1, 3));
+  key.queue_requests = maybe(random, 25, 0, 3);
+  if (random.chance(15)) key.requests_per_minute = seldom_zero(random, random.between(60, 3000));
+  if (random.chance(20)) key.tokens_per_minute = seldom_zero(random, random.between(500, 100'000));
+  if (random.chance(15)) {
+    const auto last_class = static_cast<std::int64_t>(policy.classes.size()) - 1;
+    key.max_class =
+        policy.classes[static_cast<std::size_t>(random.between(0, last_class))].name;
+  }
+  key.disabled = random.chance(3);
+  return key;
+}
+
+World make_world(Random& random) {
+  World world;
+  PolicySet policy = default_policy_set();
+  policy.revision = "r1-51000000";
+  policy.queue_requests_total = random.chance(30) ? random.between(0, 6) : random.between(6, 40);
+  for (ClassRules& rules : policy.classes) {
+    rules.timeouts.queue_ttl = milliseconds(random.between(5, 3000));
+    rules.queue_requests = maybe(random, 20, 0, 5);
+    rules.max_output_tokens = maybe(random, 15, 1, 100);
+    rules.default_max_tokens = maybe(random, 30, 1, 60);
+  }
+  const std::int64_t departments = random.between(1, 3);
+  for (std::int64_t i = 0; i < departments; ++i) {
+    policy.departments.push_back({"dept" + std::to_string(i), make_rules(random, policy)});
+  }
+  const std::int64_t teams = random.between(1, 4);
+  for (std::int64_t i = 0; i < teams; ++i) {
+    policy.teams.push_back({"team" + std::to_string(i),
+                            static_cast<std::size_t>(random.below(departments)),
+                            make_rules(random, policy)});
+  }
+  policy.key_defaults.charge = random.chance(50) ? Charge::Live : Charge::Max;
+
+  world.engine.block_tokens = random.chance(50) ? 16 : random.between(1, 16);
+  world.engine.kv_blocks = random.between(4, 80);
+  world.engine.sequence_slots = random.between(1, 6);
+  world.engine.max_model_len = random.between(16, 256);
+  world.engine.model_name = "engine";
+
+  const std::int64_t keys = random.between(1, 7);
+  for (std::int64_t i = 0; i < keys; ++i) world.keys.push_back(make_key(random, policy, i));
+  world.policy = std::make_shared<const PolicySet>(std::move(policy));
+  return world;
+}
+
+}  // namespace turnstile::policy::sim
