@@ -65,11 +65,11 @@ std::vector<float> last_logits(engine::Model& model, std::span<const engine::Tok
   return logits;
 }
 
-double log_probability(std::span<const float> logits, engine::TokenId token) {
+double log_sum_exp(std::span<const float> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (const float value : logits) sum += std::exp(static_cast<double>(value) - largest);
-  return static_cast<double>(logits[token]) - largest - std::log(sum);
+  return largest + std::log(sum);
 }
 
 engine::TokenId argmax(std::span<const float> logits) {

@@ -30,8 +30,8 @@ void for_each_prediction(
 std::vector<float> last_logits(engine::Model& model, std::span<const engine::TokenId> ids,
                                std::size_t chunk = kForcingRows);
 
-// Natural log-probability of `token`; the sum is taken in double.
-double log_probability(std::span<const float> logits, engine::TokenId token);
+// log(sum(exp(logits))), in double: the log-probability of a token is its logit minus this.
+double log_sum_exp(std::span<const float> logits);
 
 engine::TokenId argmax(std::span<const float> logits);
 

@@ -1,0 +1,65 @@
+// forward() allocates nothing once the memory is reserved: a step must not wait for the allocator.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "engine/loader/gguf.h"
+#include "engine/model/llama.h"
+#include "tests/support/random_llama.h"
+
+namespace {
+
+std::atomic<std::size_t> allocation_count{0};
+
+}  // namespace
+
+// Replaces the program's allocator, on all threads, the workers included.
+void* operator new(std::size_t size) {
+  allocation_count.fetch_add(1, std::memory_order_relaxed);
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace turnstile {
+namespace {
+
+TEST(LlamaForward, AllocatesNothing) {
+  for (const tests::LlamaShape& shape : tests::special_shapes()) {
+    const std::vector<std::byte> bytes = tests::random_llama(shape, 7).serialize();
+    const auto file = engine::GgufFile::parse(bytes);
+    ASSERT_TRUE(file);
+    engine::LlamaOptions options;
+    options.level = kernels::best_level();
+    options.threads = 3;
+    const auto loaded = engine::LlamaModel::load(*file, options);
+    ASSERT_TRUE(loaded);
+    engine::LlamaModel& model = **loaded;
+    ASSERT_TRUE(model.reserve(64, 64, 32));
+
+    std::vector<kernels::BlockId> blocks(64);
+    std::iota(blocks.begin(), blocks.end(), kernels::BlockId{0});
+    std::vector<engine::TokenId> tokens(40);
+    std::iota(tokens.begin(), tokens.end(), engine::TokenId{0});
+    // A prompt chunk and many decodes, the largest step first so that nothing is warmed up.
+    std::vector<engine::StepSlice> slices = {{tokens, 0, std::span(blocks).first(4), false}};
+    for (std::size_t i = 0; i < 24; ++i) {
+      slices.push_back({std::span(tokens).first(1), 0, std::span(blocks).subspan(4 + i, 1), true});
+    }
+    std::vector<float> logits(24 * model.vocab_size());
+    const std::size_t before = allocation_count.load();
+    model.forward(slices, logits);
+    model.forward(std::span(slices).last(1), logits);
+    model.copy_block(1, 2);
+    EXPECT_EQ(allocation_count.load(), before);
+  }
+}
+
+}  // namespace
+}  // namespace turnstile
