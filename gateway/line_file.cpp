@@ -71,15 +71,17 @@ tl::expected<void, std::string> LineFile::failure(const char* what) const {
   return tl::unexpected(path().string() + ": " + what + ": " + std::strerror(errno) + ".");
 }
 
+tl::expected<void, std::string> make_private_folder(const fs::path& folder) {
+  std::error_code error;
+  const bool is_new = fs::create_directories(folder, error);
+  if (!error && is_new) fs::permissions(folder, fs::perms::owner_all, error);
+  if (!error) return {};
+  return tl::unexpected(folder.string() + ": the folder cannot be made: " + error.message() + ".");
+}
+
 tl::expected<void, std::string> LineFile::open(const LineFileSettings& settings) {
   settings_ = settings;
-  std::error_code error;
-  const bool is_new = fs::create_directories(settings_.folder, error);
-  if (!error && is_new) fs::permissions(settings_.folder, fs::perms::owner_all, error);
-  if (error) {
-    return tl::unexpected(settings_.folder.string() + ": the folder cannot be made: " +
-                          error.message() + ".");
-  }
+  if (auto made = make_private_folder(settings_.folder); !made) return made;
   return open_current();
 }
 

@@ -77,6 +77,9 @@ struct LineWriter::State {
 
 tl::expected<std::unique_ptr<LineWriter>, std::string> LineWriter::open(
     const LineWriterSettings& settings) {
+  if (auto made = make_private_folder(settings.state_dir); !made) {
+    return tl::unexpected(std::move(made).error());
+  }
   auto state = std::make_unique<State>();
   const std::array<LineFileSettings, kLineStreams> files{
       LineFileSettings{settings.state_dir / "audit", "audit", settings.audit_file_number,

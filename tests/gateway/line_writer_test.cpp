@@ -1,0 +1,133 @@
+#include "gateway/line_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "gateway/line_file.h"
+#include "tests/support/temp_folder.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(LineWriter, LinesReachTheirFilesInOrder) {
+  TempFolder state;
+  std::string audit;
+  std::string requests;
+  {
+    auto writer = LineWriter::open({state.path()});
+    ASSERT_TRUE(writer) << writer.error();
+    for (int i = 0; i < 20'000; ++i) {
+      const std::string line = "line " + std::to_string(i) + "\n";
+      (*writer)->write(i % 3 == 0 ? LineStream::Requests : LineStream::Audit, line);
+      (i % 3 == 0 ? requests : audit) += line;
+    }
+    (*writer)->write(LineStream::Events, "event\n");
+    EXPECT_TRUE((*writer)->flush());
+    EXPECT_EQ(state.read("audit/audit-000001.jsonl"), audit);
+    EXPECT_TRUE((*writer)->is_writable());
+    (*writer)->write(LineStream::Audit, "last\n");
+  }
+  EXPECT_EQ(state.read("audit/audit-000001.jsonl"), audit + "last\n") << "closing flushes";
+  EXPECT_EQ(state.read("requests.jsonl"), requests);
+  EXPECT_EQ(state.read("events.jsonl"), "event\n");
+}
+
+TEST(LineWriter, FilesAreForTheOwnerAlone) {
+  TempFolder state;
+  const fs::path folder = state / "new";
+  { const auto writer = LineWriter::open({folder}); }
+  const fs::perms others = fs::perms::group_all | fs::perms::others_all;
+  for (const fs::path& path :
+       {folder, folder / "audit", folder / "requests.jsonl", folder / "audit/audit-000001.jsonl"}) {
+    EXPECT_EQ(fs::status(path).permissions() & others, fs::perms::none) << path;
+  }
+}
+
+TEST(LineWriter, AFolderThatCannotBeMadeIsASentence) {
+  TempFolder state;
+  state.write("file", "");
+  const auto writer = LineWriter::open({state / "file"});
+  ASSERT_FALSE(writer);
+  EXPECT_NE(writer.error().find((state / "file").string()), std::string::npos);
+}
+
+TEST(LineFile, RotatesBetweenLinesAndLosesNone) {
+  TempFolder folder;
+  std::string expected;
+  {
+    LineFile file;
+    ASSERT_TRUE(file.open({folder.path(), "audit", 3, 100}));
+    for (int i = 0; i < 200; ++i) {
+      std::string lines = "record " + std::to_string(i) + "\n";
+      if (i % 5 == 0) lines += std::string(static_cast<std::size_t>(i), 'x') + "\n";
+      expected += lines;
+      ASSERT_TRUE(file.write(lines));
+      EXPECT_TRUE(lines.empty());
+    }
+  }
+  std::string all;
+  std::uint64_t number = 3;
+  for (; fs::exists(folder / numbered_name("audit", number)); ++number) {
+    const std::string text = folder.read(numbered_name("audit", number));
+    EXPECT_TRUE(text.empty() || text.back() == '\n');
+    all += text;
+  }
+  EXPECT_EQ(all, expected);
+  EXPECT_GT(number, 20U);
+}
+
+TEST(LineFile, AnUnnumberedFileIsRenamedWhenItIsFullAndGoesOnAfterARestart) {
+  TempFolder folder;
+  for (int start = 0; start < 2; ++start) {
+    LineFile file;
+    ASSERT_TRUE(file.open({folder.path(), "requests", std::nullopt, 20}));
+    for (int i = 0; i < 3; ++i) {
+      std::string line = "0123456789012345678 " + std::to_string(i) + "\n";
+      ASSERT_TRUE(file.write(line));
+    }
+  }
+  EXPECT_EQ(folder.read("requests-000001.jsonl"), "0123456789012345678 0\n");
+  EXPECT_EQ(folder.read("requests-000005.jsonl"), "0123456789012345678 1\n");
+  EXPECT_EQ(folder.read("requests.jsonl"), "0123456789012345678 2\n");
+}
+
+// /dev/full refuses every write, as a full disk does.
+TEST(LineFile, AFullDiskKeepsTheLinesForLater) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  TempFolder folder;
+  fs::create_symlink("/dev/full", folder / "requests.jsonl");
+  LineFile file;
+  ASSERT_TRUE(file.open({folder.path(), "requests", std::nullopt, 1 << 20}));
+  std::string lines = "a\nb\n";
+  const auto written = file.write(lines);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().find("requests.jsonl"), std::string::npos);
+  EXPECT_EQ(lines, "a\nb\n");
+}
+
+TEST(LineWriter, AFullDiskIsSeenAndLinesWait) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  TempFolder state;
+  fs::create_symlink("/dev/full", state / "requests.jsonl");
+  auto writer = LineWriter::open({state.path()});
+  ASSERT_TRUE(writer) << writer.error();
+  (*writer)->write(LineStream::Requests, "a\n");
+  EXPECT_FALSE((*writer)->flush());
+  EXPECT_FALSE((*writer)->is_writable());
+}
+
+TEST(LineFile, NumbersOfFileNamesAreReadStrictly) {
+  EXPECT_EQ(number_of("audit-000007.jsonl", "audit"), 7U);
+  EXPECT_EQ(number_of("audit-1234567.jsonl", "audit"), 1'234'567U);
+  for (const char* name : {"audit-7.jsonl", "audit-000000.jsonl", "audit-000007.jsonl.bak",
+                           "xaudit-000007.jsonl", "audit.jsonl", "audit-00000x.jsonl", ""}) {
+    EXPECT_FALSE(number_of(name, "audit")) << name;
+  }
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
