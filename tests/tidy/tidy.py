@@ -153,6 +153,15 @@ def rule_commented_out_code(tree):
                 yield f"{name}:{number}: commented-out code"
 
 
+def rule_co_await_stands_alone(tree):
+    """GCC 12 resumes a finished frame after `while (co_await f())` and destroys temporaries of such
+    expressions twice: co_await is a statement or initialises a variable, never part of a condition."""
+    for name in tree.sources():
+        for number, line in enumerate(tree.code_lines(name), 1):
+            if re.search(r"\b(if|while|for|switch)\s*\(.*\bco_await\b", line):
+                yield f"{name}:{number}: co_await in a condition: give the result a name first"
+
+
 def rule_marker_words(tree):
     for name in tree.sources():
         for number, line in enumerate(tree.text(name).split("\n"), 1):

@@ -32,6 +32,7 @@ PLANTED = {
     "columns": {"kernels/sum.cpp": "int a" + "b" * 100 + ";\n"},
     "headers": {"kernels/sum.h": "int sum(int a, int b);\n"},
     "commented_out_code": {"kernels/sum.cpp": "// int x = 5;\n"},
+    "co_await_stands_alone": {"kernels/sum.cpp": "if (co_await f()) g();\n"},
     "marker_words": {"kernels/sum.cpp": "// TO" + "DO finish\n"},
     "every_source_is_built": {"kernels/meson.build": "\n"},
     # A mirrored name counts as a test too, so the planted test has another one.
