@@ -202,7 +202,7 @@ std::string sentence(std::string message, const CLI::App& app) {
 
 }  // namespace
 
-tl::expected<Command, Usage> parse_command_line(std::vector<std::string> arguments) {
+tl::expected<Command, UsageText> parse_command_line(std::vector<std::string> arguments) {
   Draft draft;
   CLI::App app("Turnstile: an OpenAI-compatible server with admission control.", "turnstile");
   app.require_subcommand(1);
@@ -217,9 +217,9 @@ tl::expected<Command, Usage> parse_command_line(std::vector<std::string> argumen
   try {
     app.parse(arguments);
   } catch (const CLI::CallForHelp&) {
-    return tl::unexpected(Usage{ExitCode::Done, app.help()});
+    return tl::unexpected(UsageText{ExitCode::Done, app.help()});
   } catch (const CLI::ParseError& error) {
-    return tl::unexpected(Usage{ExitCode::WrongUsage, sentence(error.what(), app)});
+    return tl::unexpected(UsageText{ExitCode::WrongUsage, sentence(error.what(), app)});
   }
   return draft.chosen();
 }

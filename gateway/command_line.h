@@ -70,12 +70,12 @@ using Command =
                  VersionOptions>;
 
 // What to print instead of running a command. Done: for standard output; else for standard error.
-struct Usage {
+struct UsageText {
   ExitCode code = ExitCode::WrongUsage;
   std::string text;
 };
 
 // `arguments` without the program's name.
-tl::expected<Command, Usage> parse_command_line(std::vector<std::string> arguments);
+tl::expected<Command, UsageText> parse_command_line(std::vector<std::string> arguments);
 
 }  // namespace turnstile::gateway

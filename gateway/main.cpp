@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
   try {
     const auto command = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
     if (!command) {
-      const Usage& usage = command.error();
+      const UsageText& usage = command.error();
       (usage.code == ExitCode::Done ? std::cout : std::cerr) << usage.text << std::flush;
       return static_cast<int>(usage.code);
     }
