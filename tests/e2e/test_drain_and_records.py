@@ -95,11 +95,18 @@ requests_per_minute = 0
         gone.read_until(b"data: ")
         gone.reset()
         self.server.wait_idle()
-        wait_until(lambda: len(self.lines()) >= len(before) + 3, "three more lines", 5)
+        unanswered = OpenStream(self.server, self.key, {**SLOW, "stream": False})
+        wait_until(lambda: self.server.total("turnstile_requests_running") == 1, "it runs")
+        unanswered.reset()
+        self.server.wait_idle()
+        wait_until(lambda: len(self.lines()) >= len(before) + 4, "four more lines", 5)
         lines = self.lines()[len(before):]
+        # The status is what the client saw, 499 when it saw nothing.
         self.assertEqual([(r["outcome"], r["status"]) for r in lines],
-                         [("completed", 200), ("refused", 429), ("client_gone", 499)])
+                         [("completed", 200), ("refused", 429), ("client_gone", 200),
+                          ("client_gone", 499)])
         self.assertEqual(lines[1]["code"], "rate_requests")
+        self.assertEqual(lines[2]["code"], "client_gone")
         for record in lines:
             for field in ("ts", "team", "key_id", "class"):
                 self.assertIn(field, record)

@@ -45,7 +45,7 @@ dept = "main"
                 break
             if line.strip().startswith("expires"):
                 lines[at] = ""
-        cls.installation.keys.write_text(head + mark + "\nexpires = 2020-01-01T00:00:00Z"
+        cls.installation.keys.write_text(head + mark + '\nexpires = "2020-01-01T00:00:00Z"'
                                          + "".join(lines))
 
     def refused(self, answer, status, code, kind=None):
@@ -153,8 +153,13 @@ dept = "main"
         self.refused(self.server.request("GET", "/v1/nothing"), 401, "invalid_api_key")
 
     def test_a_body_over_the_limit_is_413(self):
-        answer = self.server.request("POST", "/v1/completions", b" " * (5 << 20), self.key)
-        self.refused(answer, 413, "body_too_large")
+        # Refused by its length, before it is sent: the rest would be read by nobody.
+        stream = OpenStream(self.server, self.key, {"prompt": "a" * (5 << 20)}, body_bytes_sent=100)
+        self.addCleanup(stream.close)
+        answer = stream.read_to_end()
+        self.assertTrue(answer.startswith(b"HTTP/1.1 413 "), answer[:200])
+        self.assertIn(b'"body_too_large"', answer)
+        self.assertIn(b"connection: close", answer.lower())
 
     def test_a_body_that_is_not_json_by_its_type_is_415(self):
         answer = self.server.request("POST", "/v1/completions", "prompt=a", self.key,
