@@ -158,8 +158,18 @@ def rule_co_await_stands_alone(tree):
     expressions twice: co_await is a statement or initialises a variable, never part of a condition."""
     for name in tree.sources():
         for number, line in enumerate(tree.code_lines(name), 1):
-            if re.search(r"\b(if|while|for|switch)\s*\(.*\bco_await\b", line):
+            if any("co_await" in condition for condition in conditions(line)):
                 yield f"{name}:{number}: co_await in a condition: give the result a name first"
+
+
+def conditions(line):
+    """What stands in the parentheses of if, while, for and switch, as far as the line goes."""
+    for match in re.finditer(r"\b(?:if|while|for|switch)\s*\(", line):
+        depth, end = 1, match.end()
+        while end < len(line) and depth > 0:
+            depth += {"(": 1, ")": -1}.get(line[end], 0)
+            end += 1
+        yield line[match.end():end]
 
 
 def rule_marker_words(tree):
