@@ -4,7 +4,7 @@
 //   deadlines:  Deadline --------------+--> [ kinds, in order of arrival ] --> co_await next()
 //   admission:  Dispatched, Refused ---+
 //   engine:     Progress, EngineFault -+
-//   drain:      Shutdown --------------+
+//   keys, drain: KeyRevoked, Shutdown -+
 //
 // A mailbox carries kinds, not data: what arrived lies with its owner (bytes in the connection, text
 // in the token stream, the refusal in the live request). So each kind needs to be pending once only,
@@ -34,6 +34,9 @@ namespace turnstile::gateway {
 
 // The coroutine type of connections and of the spine. `Executor` is the concrete one: a type-erased
 // executor would cost an allocation at each wake-up.
+//
+// In a coroutine `co_await` is a statement of its own or the initializer of a variable, never part of
+// a condition: GCC 12 resumes a finished frame after `while (co_await f())`.
 using IoExecutor = boost::asio::io_context::executor_type;
 template <typename T>
 using Awaitable = boost::asio::awaitable<T, IoExecutor>;
@@ -45,10 +48,11 @@ enum class EventKind : std::uint8_t {
   Dispatched,   // admission gave a permit
   Refused,      // admission refused after queueing
   Progress,     // the engine has reported something about the request
+  KeyRevoked,   // the key was revoked together with what it runs
   Shutdown,     // the server ends now: finish with an error event
   EngineFault,  // the engine is gone
 };
-inline constexpr std::size_t kEventKinds = 8;
+inline constexpr std::size_t kEventKinds = 9;
 
 class Mailbox {
  public:

@@ -1,0 +1,63 @@
+#include "engine/loader/load_model.h"
+
+#include <utility>
+
+#include "engine/loader/gguf.h"
+#include "engine/model/llama.h"
+#include "kernels/kernel_table.h"
+
+namespace turnstile::engine {
+namespace {
+
+std::string text_of(const Tokenizer& tokenizer, std::optional<TokenId> token) {
+  return token ? std::string(tokenizer.token_bytes(*token)) : std::string();
+}
+
+void load_template(const GgufFile& file, LoadedModel& loaded) {
+  const auto source = file.get_string("tokenizer.chat_template");
+  if (!source) {
+    loaded.no_template_reason = "the file has no tokenizer.chat_template";
+    return;
+  }
+  const Tokenizer& tokenizer = *loaded.tokenizer;
+  auto compiled = ChatTemplate::compile(*source, text_of(tokenizer, tokenizer.bos()),
+                                        text_of(tokenizer, tokenizer.eos()));
+  if (compiled) {
+    loaded.chat_template.emplace(std::move(*compiled));
+  } else {
+    loaded.no_template_reason = "tokenizer.chat_template, line " +
+                                std::to_string(compiled.error().line) + ": " +
+                                compiled.error().message;
+  }
+}
+
+}  // namespace
+
+tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
+                                                const LoadOptions& options) {
+  auto file = GgufFile::open(path);
+  if (!file) return tl::unexpected(std::move(file.error()));
+  const auto architecture = file->require_string("general.architecture");
+  if (!architecture) return tl::unexpected(architecture.error());
+  if (*architecture != "llama") {
+    return tl::unexpected(LoadError{"key general.architecture",
+                                    "this build serves the llama architecture, not this one"});
+  }
+  LoadedModel loaded;
+  auto tokenizer = Tokenizer::from_gguf(*file);
+  if (!tokenizer) return tl::unexpected(std::move(tokenizer.error()));
+  loaded.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
+  load_template(*file, loaded);
+
+  const kernels::Level level = kernels::best_level();
+  loaded.instruction_set = kernels::to_string(level);
+  auto model = LlamaModel::load(*file, {.level = level,
+                                        .numerics = kernels::Numerics::Int8,
+                                        .threads = options.threads,
+                                        .progress = options.progress});
+  if (!model) return tl::unexpected(std::move(model.error()));
+  loaded.model = std::move(*model);
+  return loaded;
+}
+
+}  // namespace turnstile::engine

@@ -1,0 +1,42 @@
+// load_model.h: one call from a model file to everything that serving it needs.
+//
+// Chooses the architecture by `general.architecture` and the best instruction set of this machine, so
+// that callers outside the engine need to know neither.
+//
+// Thread: any; blocks until the weights are packed. Errors: LoadError.
+// Tests:  tests/engine/llama_smollm2_test.cpp loads the parts; tests/e2e loads through this.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "engine/load_error.h"
+#include "engine/loader/weights.h"
+#include "engine/model/model.h"
+#include "engine/template/chat_template.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace turnstile::engine {
+
+struct LoadedModel {
+  std::unique_ptr<Model> model;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+  // Why chat is not possible although the model is: the file has no template, or one that the
+  // interpreter does not take. Empty when chat_template is there.
+  std::string no_template_reason;
+  std::string instruction_set;  // "avx2", ...
+};
+
+struct LoadOptions {
+  int threads = 1;        // of the model's worker pool, the engine thread included
+  LoadProgress progress;  // may be empty
+};
+
+tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
+                                                const LoadOptions& options);
+
+}  // namespace turnstile::engine

@@ -1,0 +1,52 @@
+#include "gateway/answer_lines.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace turnstile::gateway {
+namespace {
+
+void add(std::string& out, std::string_view name, std::string_view value) {
+  out += name;
+  out += ": ";
+  out += value;
+  out += "\r\n";
+}
+
+void add_rate(std::string& out, std::string_view what, const policy::RateLine& line) {
+  const std::string prefix = "x-ratelimit-";
+  const std::string suffix = "-" + std::string(what);
+  add(out, prefix + "limit" + suffix, std::to_string(line.limit));
+  add(out, prefix + "remaining" + suffix, std::to_string(std::max<std::int64_t>(
+                                              0, line.remaining)));
+  add(out, prefix + "reset" + suffix, reset_text(line.until_full));
+}
+
+}  // namespace
+
+std::string reset_text(policy::Duration duration) {
+  const std::int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(duration).count();
+  if (ms < 1'000) return std::to_string(ms) + "ms";
+  const std::int64_t tenths = (ms + 99) / 100;
+  const std::int64_t minutes = tenths / 600;
+  const std::int64_t rest = tenths % 600;
+  std::string text;
+  if (minutes > 0) text = std::to_string(minutes) + "m";
+  text += std::to_string(rest / 10);
+  if (rest % 10 != 0) text += "." + std::to_string(rest % 10);
+  return text + "s";
+}
+
+std::string answer_lines(std::string_view service_class, std::string_view policy_revision,
+                         const policy::RateView& rates) {
+  std::string out;
+  out.reserve(320);
+  if (!service_class.empty()) add(out, "x-turnstile-class", service_class);
+  add(out, "x-turnstile-policy", policy_revision);
+  if (rates.requests) add_rate(out, "requests", *rates.requests);
+  if (rates.tokens) add_rate(out, "tokens", *rates.tokens);
+  return out;
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,290 @@
+#include "gateway/completion.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gateway/answer_lines.h"
+#include "gateway/authenticate.h"
+#include "gateway/cache_salt.h"
+#include "gateway/entry_check.h"
+#include "gateway/generation_limits.h"
+#include "gateway/live_request.h"
+#include "gateway/live_requests.h"
+#include "gateway/prompt_tokens.h"
+#include "gateway/request_end.h"
+#include "gateway/session.h"
+#include "gateway/spine_context.h"
+
+namespace turnstile::gateway {
+namespace {
+
+// Prompts with more text than this take a place in the queue before they are tokenized.
+constexpr std::size_t kLargePromptBytes = std::size_t{64} << 10;
+
+// What the route puts in place of an absent max_tokens (OpenAI's completions API).
+constexpr std::int64_t kCompletionsDefaultMaxTokens = 16;
+
+RequestRecord begin_record(const Session& session, const RouteMatch& route,
+                           const Principal& principal) {
+  RequestRecord record;
+  record.request_id = session.request_id();
+  if (is_acceptable_client_id(session.head().client_request_id)) {
+    record.client_request_id = session.head().client_request_id;
+  }
+  record.route = route.name;
+  record.address = session.peer().text;
+  record.team = principal.team;
+  record.key_id = principal.key_id;
+  return record;
+}
+
+std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRequest& live,
+                                             const GenerationRequest& request,
+                                             std::vector<TokenIds> prompts,
+                                             const policy::Resolved& resolved) {
+  engine::Request shared;
+  shared.choices = request.choices;
+  shared.sampling = request.sampling;
+  if (!request.has_seed) {
+    context.random.fill(std::as_writable_bytes(std::span(&shared.sampling.seed, 1)));
+  }
+  shared.stop = request.stop;
+  shared.stop.max_tokens = static_cast<std::uint32_t>(live.record().dispatch->max_tokens);
+  shared.skip_special_tokens = request.skip_special_tokens;
+  shared.salt = cache_salt(resolved.team, request.cache_salt);
+  shared.priority = static_cast<std::int32_t>(resolved.class_index);
+
+  std::vector<engine::Request> requests;
+  requests.reserve(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    requests.push_back(shared);
+    requests.back().id = engine_request_id(live.id(), i);
+    requests.back().prompt = std::move(prompts[i]);
+  }
+  return requests;
+}
+
+// 8. Until admission has decided. Absent: the request has its permit.
+Awaitable<std::optional<RequestEnd>> wait_for_permit(Session& session, LiveRequest& live) {
+  for (;;) {
+    const EventKind event = co_await session.mailbox().next();
+    switch (event) {
+      case EventKind::Dispatched: co_return std::nullopt;
+      case EventKind::Refused: co_return RequestEnd::refused(*live.record().refusal);
+      case EventKind::Readable:
+        if (!session.receive()) co_return RequestEnd::client_gone();
+        break;
+      case EventKind::KeyRevoked: co_return RequestEnd::key_revoked();
+      case EventKind::Shutdown: co_return RequestEnd::draining();
+      case EventKind::EngineFault: co_return RequestEnd::engine_fault();
+      case EventKind::Writable:
+      case EventKind::Deadline:
+      case EventKind::Progress: break;
+    }
+  }
+}
+
+// 10 and 11. Until the engine is done or something ends the request. Sends as tokens come.
+Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequest& live,
+                               TokenStream& stream, const GenerationLimits& limits,
+                               std::string_view header_lines) {
+  const policy::Duration comment_after = context.limits.stream_wait_comment;
+  policy::Instant last_sent = limits.dispatched;
+  for (;;) {
+    const GenerationLimits::Limit limit = limits.next(live.last_token_at(), live.is_paused());
+    policy::Instant wake = limit.at;
+    if (session.has_answered()) wake = std::min(wake, last_sent + comment_after);
+    if (const auto write_limit = session.write_limit()) wake = std::min(wake, *write_limit);
+    session.deadline().set(wake);
+
+    const EventKind event = co_await session.mailbox().next();
+    const policy::Instant now = context.clock.now();
+    switch (event) {
+      case EventKind::Progress:
+        if (live.engine_is_done()) {
+          co_return stream.has_fault() ? RequestEnd::engine_fault() : RequestEnd::completed();
+        }
+        if (stream.pending().empty()) break;
+        if (!session.has_answered()) session.begin_stream(header_lines);
+        session.send_events(stream.pending());
+        stream.pending().clear();
+        session.flush();
+        last_sent = now;
+        break;
+      case EventKind::Readable: session.receive(); break;
+      case EventKind::Writable: session.flush(); break;
+      case EventKind::Deadline:
+        if (now >= limit.at) co_return RequestEnd::timed_out(limit.code);
+        if (session.has_answered() && now >= last_sent + comment_after) {
+          session.send_events(kSseWait);
+          session.flush();
+          last_sent = now;
+        }
+        break;
+      case EventKind::KeyRevoked: co_return RequestEnd::key_revoked();
+      case EventKind::Shutdown: co_return RequestEnd::draining();
+      case EventKind::EngineFault: co_return RequestEnd::engine_fault();
+      case EventKind::Dispatched:
+      case EventKind::Refused: break;
+    }
+    if (session.is_gone()) co_return RequestEnd::client_gone();
+    if (session.reader_is_too_slow(now)) co_return RequestEnd::client_slow();
+  }
+}
+
+// The permit returns when the engine has confirmed the end, within one step.
+Awaitable<void> wait_for_engine(Session& session, LiveRequest& live) {
+  while (!live.engine_is_done()) {
+    const EventKind event = co_await session.mailbox().next();
+    if (event == EventKind::Readable) session.receive();
+  }
+}
+
+void write_answer(Session& session, TokenStream& stream, const LiveRequest& live,
+                  const RequestRecord& record, std::string_view header_lines) {
+  const Explained explained = explain(record);
+  std::string out;
+  if (!stream.is_streamed()) {
+    stream.append_body(out, live.usage(), explained);
+    return session.respond(200, "application/json", header_lines, out);
+  }
+  if (!session.has_answered()) session.begin_stream(header_lines);
+  stream.append_end(stream.pending(), live.usage(), explained);
+  session.send_events(stream.pending());
+  session.end_stream();
+  session.flush();
+}
+
+void write_error(Session& session, const ApiError& error, std::string_view header_lines) {
+  if (!session.has_answered()) return session.respond_error(error, header_lines);
+  std::string out;
+  append_error_event(out, error, session.request_id());
+  out += kSseDone;
+  session.send_events(out);
+  session.end_stream();
+  session.flush();
+}
+
+}  // namespace
+
+Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch route) {
+  // 5. auth: whose key is it? The body of a stranger is never read.
+  const auto principal = authenticate(session, context);
+  if (!principal) co_return session.respond_error(principal.error());
+  RequestRecord record = begin_record(session, route, *principal);
+  InvalidRequest invalid(session, context, principal->key_id);
+
+  // 6. The body, within its limits, becomes a request.
+  if (auto refused = check_before_body(session.head(), context)) co_return invalid.answer(*refused);
+  std::optional<BodyCharge> charge =
+      context.bodies.try_charge(principal->team, declared_body_bytes(session.head(), context));
+  if (!charge) co_return invalid.answer(no_room_for_body());
+  const auto body = co_await session.read_body();
+  if (!body) co_return invalid.answer(body.error());
+  record.arrived = context.clock.now();
+  record.arrived_wall = context.clock.wall();
+  const Api api = route.route == Route::ChatCompletions ? Api::Chat : Api::Completions;
+  const auto request = context.parser.parse(api, session.body(), context.model);
+  charge.reset();
+  if (!request) co_return invalid.answer(request.error());
+  record.stream = request->stream;
+  record.choices = request->choices;
+  for (std::size_t i = 0; i < request->unknown_fields.size(); ++i) {
+    context.metrics.on_unknown_field();
+  }
+
+  //    Class and model: what may this key have?
+  const ClassAsk asked = asked_class(session.head(), *request);
+  const auto resolved = context.admission.resolve(
+      record.arrived, {.key_id = principal->key_id,
+                       .requested_class = asked.name,
+                       .model = request->model.empty()
+                                    ? std::nullopt
+                                    : std::optional<std::string_view>(request->model)});
+  const ParamNames names{.prompt = request->prompt_name(),
+                         .max_tokens = request->max_tokens_name,
+                         .service_class = asked.param};
+  if (!resolved) co_return refuse(session, context, record, resolved.error(), names);
+  record.set_resolved(*resolved);
+  if (!request->model.empty()) record.model = request->model;
+
+  //    Text becomes tokens. A large prompt takes a place before it costs anything.
+  LiveRequest live(context, session.mailbox(), record);
+  if (text_bytes(*request) > kLargePromptBytes) {
+    const auto placed = live.take_place(*resolved);
+    if (!placed) co_return refuse(session, context, record, placed.error(), names);
+  }
+  const PromptEncoder encoder{context.tokenizer, context.chat_template,
+                              context.model.max_model_len, record.arrived_wall};
+  auto prompts = encoder.encode(*request);
+  if (!prompts) {
+    live.withdraw();
+    co_return invalid.answer(prompts.error());
+  }
+
+  // 7. The verdict.
+  policy::TokenFacts facts;
+  for (const TokenIds& prompt : *prompts) {
+    const auto tokens = static_cast<std::int64_t>(prompt.size());
+    facts.prompt_tokens += tokens;
+    facts.longest_prompt_tokens = std::max(facts.longest_prompt_tokens, tokens);
+  }
+  facts.max_tokens = request->max_tokens;
+  if (api == Api::Completions) facts.route_default_max_tokens = kCompletionsDefaultMaxTokens;
+  facts.choices = static_cast<std::int64_t>(request->choices * prompts->size());
+  record.prompts = static_cast<std::uint32_t>(prompts->size());
+  record.prompt_tokens = static_cast<std::uint64_t>(facts.prompt_tokens);
+  const auto queued = live.ask(*resolved, facts);
+  if (!queued) co_return refuse(session, context, record, queued.error(), names);
+  record.queued = *queued;
+  record.max_tokens = static_cast<std::uint64_t>(queued->max_tokens);
+  context.metrics.on_arrived(record);
+  context.metrics.on_queued(record);
+
+  // 8. The waiting room.
+  std::optional<RequestEnd> end;
+  if (!session.receive()) end = RequestEnd::client_gone();
+  if (!end) end = co_await wait_for_permit(session, live);
+  const std::string header_lines =
+      answer_lines(record.service_class, record.policy_revision,
+                   context.admission.rate_view(context.clock.now(), principal->key_id));
+
+  // 9. The engine. From here on the request holds a permit and its record begins with `admitted`.
+  ResponseFormat format(*request, record.request_id, record.model,
+                        std::chrono::system_clock::to_time_t(record.arrived_wall));
+  TokenStream stream(*request, std::move(format), context.tokenizer, *prompts);
+  if (!end) {
+    context.metrics.on_running(record);
+    context.metrics.on_verdict(record, Metrics::Verdict::Admitted, {});
+    context.audit.admitted(record);
+    if (!live.submit(engine_requests(context, live, *request, std::move(*prompts), *resolved),
+                     stream)) {
+      end = RequestEnd::overloaded();
+    }
+  }
+
+  // 10, 11. Steps come in, chunks go out.
+  if (!end) {
+    const GenerationLimits limits{resolved->timeouts, context.limits.request_timeout,
+                                  *record.dispatched, facts.prompt_tokens};
+    end = co_await generate(session, context, live, stream, limits, header_lines);
+  }
+  if (!end->is_completed()) live.cancel();
+  co_await wait_for_engine(session, live);
+
+  // 12. Settle, record, and only then the last bytes.
+  live.release(end->end_kind());
+  record.finish_reason = end->is_completed() ? stream.finish_reason() : std::string_view();
+  finish_record(record, *end, session.has_answered(), context);
+  if (end->is_completed()) co_return write_answer(session, stream, live, record, header_lines);
+  if (end->client_is_here()) {
+    co_return write_error(session, end->error(names, record.policy_revision), header_lines);
+  }
+  session.hang_up();
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,90 @@
+#include "gateway/entry_check.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "gateway/answer_lines.h"
+#include "gateway/session.h"
+#include "gateway/spine_context.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr policy::Duration kRestartWait = std::chrono::seconds(5);
+constexpr policy::Duration kBodyRoomWait = std::chrono::seconds(1);
+constexpr std::string_view kClassHeader = "X-Turnstile-Class";
+
+ApiError come_back(ApiCode code, std::string_view message, policy::Duration wait) {
+  ApiError error = make_error(code, std::string(message));
+  error.retry_after = wait;
+  return error;
+}
+
+bool is_json(std::string_view content_type) {
+  const std::string_view media_type = content_type.substr(0, content_type.find(';'));
+  std::string lower;
+  for (const char c : media_type) {
+    if (c != ' ' && c != '\t') lower += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+  }
+  return lower == "application/json";
+}
+
+}  // namespace
+
+std::optional<ApiError> check_before_body(const RequestHead& head, const SpineContext& context) {
+  if (!context.drain.accepts_requests()) {
+    return come_back(ApiCode::Draining, "The server is shutting down.", kRestartWait);
+  }
+  if (context.engine.fault()) {
+    return come_back(ApiCode::EngineNotReady, "The engine is not ready.", kRestartWait);
+  }
+  if (!context.records.is_writable()) {
+    return come_back(ApiCode::AuditUnavailable,
+                     "The audit log cannot be written, and nothing is generated without it.",
+                     kRestartWait);
+  }
+  if (head.content_length.value_or(0) > context.limits.max_body_bytes) {
+    return make_error(ApiCode::BodyTooLarge,
+                      "The body is over the limit of " +
+                          std::to_string(context.limits.max_body_bytes) + " bytes.");
+  }
+  if (!head.content_type.empty() && !is_json(head.content_type)) {
+    return make_error(ApiCode::UnsupportedMediaType, "The body must be application/json.");
+  }
+  return std::nullopt;
+}
+
+std::size_t declared_body_bytes(const RequestHead& head, const SpineContext& context) {
+  if (head.is_chunked) return context.limits.max_body_bytes;
+  return static_cast<std::size_t>(head.content_length.value_or(0));
+}
+
+ApiError no_room_for_body() {
+  return come_back(ApiCode::Overloaded, "Too many bodies of requests are being read at once.",
+                   kBodyRoomWait);
+}
+
+ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request) {
+  if (!head.service_class.empty()) return {head.service_class, kClassHeader};
+  ClassAsk ask{std::nullopt, "service_tier"};
+  if (!request.service_tier) return ask;
+  if (*request.service_tier == "priority") ask.name = "demo";
+  if (*request.service_tier == "default") ask.name = "standard";
+  if (*request.service_tier == "flex") ask.name = "batch";
+  return ask;
+}
+
+void InvalidRequest::answer(const ApiError& error) const {
+  context_.metrics.on_invalid(to_string(error.code));
+  const policy::Instant now = context_.clock.now();
+  // The class that the key would get; the request itself may not have got so far.
+  const auto resolved = context_.admission.resolve(now, {.key_id = key_id_,
+                                                         .requested_class = std::nullopt,
+                                                         .model = std::nullopt});
+  const std::string_view service_class = resolved ? resolved->class_name : std::string_view();
+  session_.respond_error(error, answer_lines(service_class, context_.admission.policy().revision,
+                                             context_.admission.rate_view(now, key_id_)));
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,56 @@
+// entry_check.h: what is looked at between the key and the verdict, and the answer to a request that
+// is invalid.
+//
+// Invalid requests are not arrived: they are counted by code and leave no line in the audit log.
+//
+// Thread: I/O.
+// Tests:  tests/gateway/completion_test.cpp, session_test.cpp.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "gateway/api_error.h"
+#include "gateway/generation_request.h"
+#include "gateway/http_reader.h"
+
+namespace turnstile::gateway {
+
+class Session;
+struct SpineContext;
+
+// Why the body is not even read: the server drains or is not ready, the declared length is over the
+// limit, the media type is not JSON.
+std::optional<ApiError> check_before_body(const RequestHead& head, const SpineContext& context);
+
+// What a body is charged with before it is read.
+std::size_t declared_body_bytes(const RequestHead& head, const SpineContext& context);
+ApiError no_room_for_body();
+
+// The class that the client asks for: the header beats service_tier.
+struct ClassAsk {
+  std::optional<std::string_view> name;
+  std::string_view param;  // where it was said
+};
+ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request);
+
+// Answers invalid requests of one key.
+class InvalidRequest {
+ public:
+  InvalidRequest(Session& session, SpineContext& context, std::string_view key_id)
+      : session_(session), context_(context), key_id_(key_id) {}
+
+  void answer(const ApiError& error) const;
+  // Absent: the client is gone and nobody is there to answer.
+  void answer(const std::optional<ApiError>& error) const {
+    if (error) answer(*error);
+  }
+
+ private:
+  Session& session_;
+  SpineContext& context_;
+  std::string_view key_id_;
+};
+
+}  // namespace turnstile::gateway

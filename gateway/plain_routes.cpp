@@ -1,0 +1,174 @@
+#include "gateway/plain_routes.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/tokenizer/detokenizer.h"
+#include "gateway/authenticate.h"
+#include "gateway/entry_check.h"
+#include "gateway/generation_response.h"
+#include "gateway/health.h"
+#include "gateway/prompt_tokens.h"
+#include "gateway/session.h"
+#include "gateway/spine_context.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kText = "text/plain; charset=utf-8";
+constexpr std::string_view kPrometheus = "text/plain; version=0.0.4; charset=utf-8";
+
+void answer_health(Session& session, std::string_view word) {
+  std::string body(word);
+  body += '\n';
+  session.respond(word == kHealthy ? 200 : 503, kText, "cache-control: no-store\r\n", body);
+}
+
+void answer_metrics(Session& session, SpineContext& context) {
+  const auto meters =
+      context.admission.meters(context.clock.now(), policy::Admission::Detail::Shared);
+  context.metrics.set_meters(meters);
+  session.respond(200, kPrometheus, {}, context.metrics.text());
+}
+
+ModelCard card_of(const SpineContext& context, std::string_view key_id, std::string_view alias) {
+  ModelCard card{.id = alias,
+                 .created_unix_s = std::chrono::system_clock::to_time_t(context.started),
+                 .root = context.engine_model,
+                 .max_model_len = context.model.max_model_len,
+                 .max_input_tokens = std::nullopt,
+                 .max_output_tokens = std::nullopt};
+  const auto resolved = context.admission.resolve(
+      context.clock.now(), {.key_id = key_id, .requested_class = std::nullopt, .model = alias});
+  if (resolved && resolved->max_input) card.max_input_tokens = resolved->max_input->tokens;
+  if (resolved && resolved->max_output) card.max_output_tokens = resolved->max_output->tokens;
+  return card;
+}
+
+void answer_models(Session& session, SpineContext& context, const Principal& principal) {
+  const std::vector<std::string> aliases = context.admission.models_for(principal.key_id);
+  std::vector<ModelCard> cards;
+  for (const std::string& alias : aliases) {
+    cards.push_back(card_of(context, principal.key_id, alias));
+  }
+  std::string body;
+  append_model_list(body, cards);
+  session.respond(200, kJson, {}, body);
+}
+
+void answer_model(Session& session, SpineContext& context, const Principal& principal,
+                  std::string_view alias) {
+  const std::vector<std::string> aliases = context.admission.models_for(principal.key_id);
+  if (std::find(aliases.begin(), aliases.end(), alias) == aliases.end()) {
+    return session.respond_error(
+        make_error(ApiCode::ModelNotFound, "There is no such model for this key.", "model"));
+  }
+  std::string body;
+  append_model(body, card_of(context, principal.key_id, alias));
+  session.respond(200, kJson, {}, body);
+}
+
+// Whether the key may use the model that the body names; an empty name is the default model.
+std::optional<ApiError> check_model(const SpineContext& context, const Principal& principal,
+                                    const std::string& model) {
+  const policy::Ask ask{.key_id = principal.key_id,
+                        .requested_class = std::nullopt,
+                        .model = model.empty() ? std::nullopt
+                                               : std::optional<std::string_view>(model)};
+  const auto resolved = context.admission.resolve(context.clock.now(), ask);
+  if (resolved) return std::nullopt;
+  return from_refusal(resolved.error(), ParamNames{}, context.admission.policy().revision);
+}
+
+tl::expected<std::string, ApiError> tokenize(SpineContext& context, const Principal& principal,
+                                             std::string_view body) {
+  const auto request = context.parser.parse_tokenize(body);
+  if (!request) return tl::unexpected(request.error());
+  if (auto error = check_model(context, principal, request->model)) {
+    return tl::unexpected(std::move(*error));
+  }
+  const PromptEncoder encoder{context.tokenizer, context.chat_template,
+                              context.model.max_model_len, context.clock.wall()};
+  const auto ids = encoder.encode(*request);
+  if (!ids) return tl::unexpected(ids.error());
+  std::vector<std::string> strings;
+  if (request->return_token_strs) {
+    for (const engine::TokenId id : *ids) strings.emplace_back(context.tokenizer.token_bytes(id));
+  }
+  std::string text;
+  append_tokenize_body(text, *ids, context.model.max_model_len, strings,
+                       request->return_token_strs);
+  return text;
+}
+
+tl::expected<std::string, ApiError> detokenize(SpineContext& context, const Principal& principal,
+                                               std::string_view body) {
+  const auto request = context.parser.parse_detokenize(body, context.model);
+  if (!request) return tl::unexpected(request.error());
+  if (auto error = check_model(context, principal, request->model)) {
+    return tl::unexpected(std::move(*error));
+  }
+  engine::Detokenizer detokenizer;
+  std::string plain;
+  for (const engine::TokenId id : request->tokens) {
+    detokenizer.append(context.tokenizer.token_bytes(id), plain);
+  }
+  detokenizer.flush(plain);
+  std::string text;
+  append_detokenize_body(text, plain);
+  return text;
+}
+
+Awaitable<void> answer_tokens(Session& session, SpineContext& context, Principal principal,
+                              Route route) {
+  const InvalidRequest invalid(session, context, principal.key_id);
+  if (auto refused = check_before_body(session.head(), context)) co_return invalid.answer(*refused);
+  const auto charge =
+      context.bodies.try_charge(principal.team, declared_body_bytes(session.head(), context));
+  if (!charge) co_return invalid.answer(no_room_for_body());
+  const auto body = co_await session.read_body();
+  if (!body) co_return invalid.answer(body.error());
+  const auto answer = route == Route::Tokenize ? tokenize(context, principal, session.body())
+                                               : detokenize(context, principal, session.body());
+  if (!answer) co_return invalid.answer(answer.error());
+  session.respond(200, kJson, {}, *answer);
+}
+
+}  // namespace
+
+Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch route) {
+  Principal principal;
+  if (route.needs_key() && session.needs_keys()) {
+    auto known = authenticate(session, context);
+    if (!known) co_return session.respond_error(known.error(), "www-authenticate: Bearer\r\n");
+    principal = std::move(*known);
+  }
+  if (route.route == Route::NotFound) {
+    co_return session.respond_error(make_error(ApiCode::NotFound, "There is no such route."));
+  }
+  if (!route.allows(session.head().method)) {
+    const std::string allow = "allow: " + std::string(route.allowed) + "\r\n";
+    co_return session.respond_error(
+        make_error(ApiCode::MethodNotAllowed, "This route does not know the method."), allow);
+  }
+  switch (route.route) {
+    case Route::Health:
+    case Route::Livez: co_return answer_health(session, liveness(context));
+    case Route::Readyz: co_return answer_health(session, readiness(context));
+    case Route::Metrics: co_return answer_metrics(session, context);
+    case Route::Models: co_return answer_models(session, context, principal);
+    case Route::Model: co_return answer_model(session, context, principal, route.argument);
+    case Route::Tokenize:
+    case Route::Detokenize:
+      co_await answer_tokens(session, context, std::move(principal), route.route);
+      co_return;
+    case Route::ChatCompletions:
+    case Route::Completions:
+    case Route::NotFound: break;
+  }
+}
+
+}  // namespace turnstile::gateway

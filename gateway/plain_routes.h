@@ -1,0 +1,20 @@
+// plain_routes.h: every route that generates nothing: models, tokenize, health, metrics, and the
+// answers to targets and methods that do not exist.
+//
+// Order: key first (but for health and metrics), then 404, then 405, so that a stranger learns
+// nothing about which routes there are.
+//
+// Thread: I/O. Tests: tests/gateway/plain_routes_test.cpp.
+#pragma once
+
+#include "gateway/mailbox.h"
+#include "gateway/routes.h"
+
+namespace turnstile::gateway {
+
+class Session;
+struct SpineContext;
+
+Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch route);
+
+}  // namespace turnstile::gateway

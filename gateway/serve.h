@@ -1,0 +1,26 @@
+// serve.h: `turnstile serve`: builds everything from a Config, runs it, and takes it down again.
+//
+//   policy, keys, TLS, sockets (cheap, fail first) -> model -> records -> engine thread -> I/O loop
+//
+// Prints `admin http://HOST:PORT` and then `ready http://HOST:PORT` on standard output when it
+// serves. Problems are sentences on standard error.
+//
+// Exit codes: 0 after a drain; 1 the policy or the keys have errors; 3 a file, a port or the model
+// cannot be used; 4 the engine failed while serving.
+//
+// Thread: the calling thread becomes the I/O thread.
+// Tests:  tests/e2e.
+#pragma once
+
+#include "gateway/config.h"
+#include "gateway/exit_code.h"
+#include "gateway/verbs/run.h"
+
+namespace turnstile::gateway {
+
+ExitCode serve(const Config& config, Surroundings around);
+
+// `serve --check`: reads and checks what serve() would, opens no socket and packs no weights.
+ExitCode check_serve(const Config& config, Surroundings around);
+
+}  // namespace turnstile::gateway

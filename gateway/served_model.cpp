@@ -1,0 +1,82 @@
+#include "gateway/served_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "gateway/log.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr std::size_t kBlockTokens = 16;  // positions of a KV block; the engine asserts the same
+
+// Cores that this process may use.
+int usable_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
+  return std::max(1, CPU_COUNT(&cores));
+}
+
+engine::LoadProgress progress_on(std::ostream& err) {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  return [&err, shown = -1](std::uint64_t done, std::uint64_t total) mutable {
+    const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
+    if (percent == shown) return;
+    shown = percent;
+    err << "\rloading the model: " << percent << " %" << (percent == 100 ? "\n" : "")
+        << std::flush;
+  };
+}
+
+}  // namespace
+
+std::string model_name(const ModelConfig& config) {
+  return config.name.empty() ? config.path.stem().string() : config.name;
+}
+
+engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
+                             std::size_t context_length) {
+  engine::Limits limits;
+  limits.kv_cache_blocks = config.kv_cache_memory_bytes / kv_block_bytes;
+  limits.max_model_len = config.max_model_len.value_or(static_cast<std::uint32_t>(
+      std::min(context_length, limits.kv_cache_blocks * kBlockTokens)));
+  limits.max_num_seqs = config.max_num_seqs;
+  limits.max_num_batched_tokens = config.max_num_batched_tokens;
+  limits.enable_prefix_caching = config.enable_prefix_caching;
+  limits.enable_chunked_prefill = config.enable_chunked_prefill;
+  return limits;
+}
+
+tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,
+                                                         std::ostream& err) {
+  const std::string path = config.path.string();
+  const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
+  auto loaded =
+      engine::load_model(path, {.threads = threads, .progress = progress_on(err)});
+  if (!loaded) {
+    return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
+  }
+  ServedModel served;
+  served.name = model_name(config);
+  served.tokenizer = std::move(loaded->tokenizer);
+  served.chat_template = std::move(loaded->chat_template);
+  if (!served.chat_template) {
+    log_warning(path + ": chat is not possible with this file: " + loaded->no_template_reason);
+  }
+  served.limits = engine_limits(config, loaded->model->kv_block_bytes(),
+                                loaded->model->context_length());
+  auto created =
+      engine::Engine::create(std::move(loaded->model), served.tokenizer, served.limits);
+  if (!created) return tl::unexpected(path + ": " + created.error());
+  served.engine = std::move(*created);
+  log_info("model " + served.name + ": " + std::to_string(served.limits.max_model_len) +
+           " tokens of context, " + std::to_string(served.limits.kv_cache_blocks) +
+           " KV blocks, " + std::to_string(threads) + " threads, " + loaded->instruction_set);
+  return served;
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,40 @@
+// served_model.h: the model of the configuration, loaded, with the engine's limits worked out.
+//
+// Thread: main, before anything serves. Errors: sentences for standard error.
+// Tests:  tests/gateway/served_model_test.cpp (limits), tests/e2e (loading).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include <tl/expected.hpp>
+
+#include "engine/engine.h"
+#include "engine/limits.h"
+#include "engine/loader/load_model.h"
+#include "gateway/config.h"
+
+namespace turnstile::gateway {
+
+struct ServedModel {
+  std::string name;  // as policies refer to it with `serves`
+  std::shared_ptr<const engine::Tokenizer> tokenizer;
+  std::optional<engine::ChatTemplate> chat_template;
+  engine::Limits limits;
+  std::unique_ptr<engine::Engine> engine;
+};
+
+// The name from the file, else the stem of the path.
+std::string model_name(const ModelConfig& config);
+
+// Blocks that fit the KV memory; max_model_len as set, else what the model and the blocks allow.
+engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
+                             std::size_t context_length);
+
+// Shows progress on `err` when that is a terminal.
+tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,
+                                                         std::ostream& err);
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,149 @@
+#include "gateway/server.h"
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <utility>
+
+#include "gateway/log.h"
+#include "gateway/socket_connection.h"
+#include "gateway/spine_turn.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr policy::Duration kSecond = std::chrono::seconds(1);
+
+}  // namespace
+
+// Nothing but a reason for a turn: end_turn() takes the reports.
+class Server::EngineWatch final : private FdEvents {
+ public:
+  EngineWatch(EventLoop& loop, int fd, std::function<void()> clear)
+      : clear_(std::move(clear)),
+        watch_(loop.context(), fd, FdWatch::Ownership::Borrowed, static_cast<FdEvents&>(*this)) {
+    watch_.wait_readable();
+  }
+
+ private:
+  void on_fd_readable() override {
+    clear_();
+    watch_.wait_readable();
+  }
+
+  std::function<void()> clear_;
+  FdWatch watch_;
+};
+
+Server::Server(EventLoop& loop, SpineContext& context, Listeners listeners, TlsContext* tls,
+               std::function<void()> on_second)
+    : loop_(loop),
+      context_(context),
+      listeners_(std::move(listeners)),
+      tls_(tls),
+      on_second_(std::move(on_second)),
+      sessions_(context) {}
+
+Server::~Server() = default;
+
+void Server::watch_engine(int ready_fd, std::function<void()> clear) {
+  engine_watch_ = std::make_unique<EngineWatch>(loop_, ready_fd, std::move(clear));
+}
+
+void Server::on_signal(int number) {
+  if (number == SIGHUP) {
+    log_info("SIGHUP: reloading the policy is not part of this version; nothing was changed");
+    return;
+  }
+  if (std::exchange(was_signalled_, true)) {
+    log_info("second signal: ending at once");
+    context_.drain.end_now();
+    return;
+  }
+  log_info("draining: new requests are refused after drain_delay, a second signal ends at once");
+  context_.drain.begin(context_.clock.now());
+}
+
+void Server::run() {
+  for (const ListenerKind kind : {ListenerKind::Public, ListenerKind::Admin}) {
+    Listener& listener =
+        kind == ListenerKind::Public ? *listeners_.open_to_all : *listeners_.admin;
+    listener.start(context_.clock, context_.limits, [this, kind](int fd, PeerAddress peer) {
+      accept(fd, std::move(peer), kind);
+    });
+  }
+  next_second_ = context_.clock.now() + kSecond;
+  loop_.run([this] { end_of_turn(); });
+}
+
+bool Server::has_room(const PeerAddress& peer, ListenerKind kind) const {
+  if (kind == ListenerKind::Admin) return true;  // loopback or a unix socket: the operator's own
+  const LimitsConfig& limits = context_.limits;
+  if (limits.max_connections > 0 && context_.open_connections >= limits.max_connections) {
+    return false;
+  }
+  if (tls_ != nullptr && context_.handshakes >= limits.max_handshakes) return false;
+  if (limits.max_connections_per_address == 0 || peer.is_loopback) return true;
+  const auto found = connections_by_address_.find(peer.text);
+  return found == connections_by_address_.end() ||
+         found->second < limits.max_connections_per_address;
+}
+
+void Server::accept(int fd, PeerAddress peer, ListenerKind kind) {
+  std::unique_ptr<Connection> connection;
+  const std::string address = peer.is_loopback ? std::string() : peer.text;
+  const bool is_welcome = has_room(peer, kind);
+  try {
+    connection = std::make_unique<SocketConnection>(loop_.context(), fd, std::move(peer));
+    if (!is_welcome) {
+      connection->close();
+      context_.metrics.on_connection_refused();
+      return;
+    }
+    if (tls_ != nullptr && kind == ListenerKind::Public) connection = tls_->wrap(std::move(connection));
+  } catch (const std::exception& error) {
+    log_warning(std::string("cannot take a connection: ") + error.what());
+    context_.metrics.on_connection_refused();
+    return;
+  }
+  if (address.empty()) return sessions_.adopt(std::move(connection), kind);
+  ++connections_by_address_[address];
+  sessions_.adopt(std::move(connection), kind, [this, address] {
+    const auto found = connections_by_address_.find(address);
+    if (--found->second == 0) connections_by_address_.erase(found);
+  });
+}
+
+void Server::end_of_turn() {
+  end_turn(context_);
+  const policy::Instant now = context_.clock.now();
+  every_second(now);
+  if (context_.drain.phase() == ServePhase::Ending) end_sessions(now);
+
+  std::optional<policy::Instant> wake = next_wake(context_);
+  for (const auto& deadline : {next_second_, ends_at_, listeners_.open_to_all->resume_at(),
+                               listeners_.admin->resume_at()}) {
+    if (deadline && (!wake || *deadline < *wake)) wake = deadline;
+  }
+  if (wake) loop_.wake_at(*wake);
+}
+
+void Server::every_second(policy::Instant now) {
+  listeners_.open_to_all->tick(now);
+  listeners_.admin->tick(now);
+  if (now < *next_second_) return;
+  next_second_ = now + kSecond;
+  if (on_second_) on_second_();
+}
+
+void Server::end_sessions(policy::Instant now) {
+  if (!ends_at_) {
+    ends_at_ = now + kLastWords;
+    listeners_.open_to_all->stop();
+    listeners_.admin->stop();
+    sessions_.shut_down_all();
+  }
+  if (sessions_.size() == 0 || now >= *ends_at_) loop_.stop();
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,30 @@
+#include "gateway/session_set.h"
+
+#include <exception>
+#include <utility>
+
+#include <boost/asio/co_spawn.hpp>
+
+#include "gateway/log.h"
+
+namespace turnstile::gateway {
+
+void SessionSet::adopt(std::unique_ptr<Connection> connection, ListenerKind listener,
+                       std::function<void()> on_end) {
+  auto owned = std::make_unique<Session>(context_, std::move(connection), listener);
+  Session* session = owned.get();
+  sessions_.emplace(session, std::move(owned));
+  boost::asio::co_spawn(
+      context_.executor, session->run(),
+      [this, session, ended = std::move(on_end)](std::exception_ptr failure) {
+        if (failure) log_error("A connection ended with a failure of the server.");
+        sessions_.erase(session);
+        if (ended) ended();
+      });
+}
+
+void SessionSet::shut_down_all() {
+  for (const auto& [key, session] : sessions_) session->shut_down();
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,40 @@
+// session_set.h: the sessions that are alive, each with its coroutine.
+//
+// Thread:    I/O.
+// Ownership: owns the sessions; one is destroyed when its coroutine has ended.
+// Tests:     tests/sim/spine_sim_test.cpp, tests/gateway/session_test.cpp.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "gateway/connection.h"
+#include "gateway/routes.h"
+#include "gateway/session.h"
+#include "gateway/spine_context.h"
+
+namespace turnstile::gateway {
+
+class SessionSet {
+ public:
+  explicit SessionSet(SpineContext& context) : context_(context) {}
+  SessionSet(const SessionSet&) = delete;
+  SessionSet& operator=(const SessionSet&) = delete;
+
+  // Takes the connection over; `on_end` is called when it is over.
+  void adopt(std::unique_ptr<Connection> connection, ListenerKind listener,
+             std::function<void()> on_end = {});
+
+  // Tells every session that the server ends now.
+  void shut_down_all();
+
+  std::size_t size() const { return sessions_.size(); }
+
+ private:
+  SpineContext& context_;
+  std::unordered_map<const Session*, std::unique_ptr<Session>> sessions_;
+};
+
+}  // namespace turnstile::gateway
