@@ -16,14 +16,17 @@ std::atomic<std::size_t> allocation_count = 0;
 
 }  // namespace
 
-// The replaceable forms; the others (arrays, nothrow) call these by the standard.
-void* operator new(std::size_t size) {
+// The replaceable forms; the others (arrays, nothrow) call these by the standard. Not inlined: GCC
+// would see free() beside a new whose body it does not look into.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocation_count;
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace turnstile::tests {
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -153,6 +154,20 @@ TEST(Engine, ManyRequestsAtOnceGetTheirSoloTexts) {
   for (const Request& made : requests) {
     EXPECT_EQ(run.result(made.id).choices[0].text, run_alone(made).choices[0].text) << made.id;
   }
+}
+
+// Equal logits at every step: only fresh random numbers make the tokens differ.
+TEST(Engine, EveryPositionIsDrawnAnew) {
+  ToyModelOptions options;
+  options.always = 3;
+  EngineRun run(toy_engine(roomy(), options));
+  auto wanted = request(1, "abc", 40);
+  wanted.sampling.temperature = 100.0F;
+  wanted.stop.ignore_eos = true;
+  run.add(wanted);
+  run.run();
+  const auto& tokens = run.result(1).choices[0].tokens;
+  EXPECT_GT(std::set<TokenId>(tokens.begin(), tokens.end()).size(), 20U);
 }
 
 // ---- prefix cache
