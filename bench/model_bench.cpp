@@ -238,9 +238,10 @@ void BM_Parts(benchmark::State& state) {
   Parts parts(rows);
   double seconds[4] = {};
   const auto timed = [&](int part, auto&& work) {
-    const auto begin = std::chrono::steady_clock::now();
+    using Clock = std::chrono::steady_clock;
+    const auto begin = Clock::now();
     work();
-    seconds[part] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds[part] += std::chrono::duration<double>(Clock::now() - begin).count();
   };
   for (auto _ : state) {
     timed(0, [&] { parts.products(); });

@@ -5,8 +5,9 @@
 // hint (MADV_HUGEPAGE): where the system refuses it, the memory works all the same.
 //
 // Pages cost memory, and the time to clear them, when they are first touched; populate() does that
-// at once, so that no later step pays for it and a lack of memory shows at start. Ownership: unique; unmapped by the
-// destructor. The start is aligned to 2 MiB.
+// at once, so that no later step pays for it and a lack of memory shows at start.
+//
+// Ownership: unique; unmapped by the destructor. The start is aligned to 2 MiB.
 #pragma once
 
 #include <cstddef>

@@ -99,7 +99,7 @@ void GgufImage::erase_tensor(const std::string& name) {
 
 GgufImageTensor& GgufImage::tensor(const std::string& name) {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const GgufImageTensor& tensor) { return tensor.name == name; });
+                                  [&](const GgufImageTensor& each) { return each.name == name; });
   assert(found != tensors.end() && "a tensor of the image");
   return *found;
 }
