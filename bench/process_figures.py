@@ -3,6 +3,7 @@ import datetime
 import os
 import pathlib
 import re
+import sys
 
 
 def voluntary_switches(pid):
@@ -41,6 +42,13 @@ def results_folder(out, machine_facts):
     return folder
 
 
+def warn_when_busy(machine_facts):
+    load = machine_facts["load_average_at_start"]
+    if load > 0.5:
+        print(f"The load average is {load:.1f}: others use this machine, and the figures will be "
+              "theirs as much as ours.", file=sys.stderr)
+
+
 def machine():
     cpuinfo = pathlib.Path("/proc/cpuinfo").read_text()
     flags = set(re.search(r"(?m)^flags\s*:\s*(.*)$", cpuinfo)[1].split())
@@ -50,4 +58,4 @@ def machine():
                                      for name in ("cpu family", "model")),
             "processors": os.cpu_count(),
             "instructions": [name for name in wanted if name in flags],
-            "kernel": os.uname().release}
+            "kernel": os.uname().release, "load_average_at_start": os.getloadavg()[0]}

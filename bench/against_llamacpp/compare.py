@@ -166,6 +166,8 @@ def main():
                   "build_peer.sh first.", file=sys.stderr)
             return 3
 
+    machine = process_figures.machine()
+    process_figures.warn_when_busy(machine)
     runs = []
     makers = peer_makers(arguments)
     chosen = choose_variants(makers, arguments.load, runs)
@@ -178,7 +180,6 @@ def main():
             print(f"round {number + 1}, {case}: {figures['server']}: {speed(figures):.1f} a second"
                   + ("" if figures["is_valid"] else " (INVALID)"), flush=True)
 
-    machine = process_figures.machine()
     folder = process_figures.results_folder(arguments.out, machine)
     text = table(runs, chosen, machine, arguments)
     (folder / "against_llamacpp.json").write_text(

@@ -92,13 +92,14 @@ def main():
             print(f"overhead.py: there is no {path}; run './run.sh --build' and 'ninja -C build "
                   "bench/load/turnstile-load' first.", file=sys.stderr)
             return 3
+    machine = process_figures.machine()
+    process_figures.warn_when_busy(machine)
     runs = []
     for number in range(arguments.rounds):
         for kind in RUNS:
             runs.append(run_once(arguments, kind, seed=1 + number))
             print(f"round {number + 1}, {kind}: "
                   f"{'valid' if runs[-1]['is_valid'] else 'INVALID'}", flush=True)
-    machine = process_figures.machine()
     folder = process_figures.results_folder(arguments.out, machine)
     text = table(runs, machine)
     (folder / "gateway.json").write_text(json.dumps({"machine": machine, "runs": runs}, indent=1)
