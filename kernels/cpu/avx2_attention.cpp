@@ -11,6 +11,7 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_exp.h"
+#include "kernels/cpu/scalar.h"
 
 namespace turnstile::kernels::avx2 {
 namespace {
@@ -68,7 +69,11 @@ using Narrow = Simd;
 
 void attend(const KvLayout& layout, const std::byte* layer_kv, const AttentionRows& rows,
             int kv_head, int row_begin, int row_end, float* scratch) {
-  attend_any(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
+  if (layout.type == KvType::F32) {  // the reference numerics' cache
+    scalar::attend(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
+    return;
+  }
+  attend_halves(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
 }
 
 }  // namespace turnstile::kernels::avx2

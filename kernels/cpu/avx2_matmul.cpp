@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kHalves = 2;           // a panel vector of 64 bytes is two registers of 8 rows
 constexpr int kQuads = 8;            // column quads of a block
+constexpr int kMaxTokens = 6;        // 2 * 6 sums, 2 weights, 1 activation, 1 product: 16 registers
 constexpr int kGroupTokens = 64;      // activation rows that share one expansion of a panel
 constexpr std::ptrdiff_t kGroupBytes = 128 * 1024;  // of their gathered blocks, to stay in L2
 constexpr int kSegmentBytes = 14336;  // of expanded blocks, to stay in L1 beside the activations
@@ -97,15 +98,11 @@ __m256i add_products(__m256i sum, __m256i nibbles, __m256i activations, bool fir
   return sum;
 }
 
-// The block's integer sums of 8 rows.
-template <typename Format>
-__m256i widen_sums(const __m256i* parts) {
-  const __m256i low = _mm256_madd_epi16(parts[0], _mm256_set1_epi16(1));
-  if constexpr (Format::kParts == 1) {
-    return low;
-  } else {
-    return _mm256_add_epi32(low, _mm256_madd_epi16(parts[1], _mm256_set1_epi16(16)));
-  }
+// Pairs of 16-bit sums of one nibble to 32 bits: part 0 starts the block's sums of 8 rows, part 1
+// adds the high nibbles, which stand for 16 times as much.
+__m256i widen(__m256i sums, __m256i narrow, int part) {
+  if (part == 0) return _mm256_madd_epi16(narrow, _mm256_set1_epi16(1));
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(narrow, _mm256_set1_epi16(16)));
 }
 
 __m256 accumulate(__m256 acc, __m256i sums, __m256 scale, __m256 minimum, __m256 row_scale,
@@ -185,7 +182,9 @@ void direct_tile(const std::uint8_t* panels, std::ptrdiff_t panel_bytes_each, co
         const __m256 minimum = minimum_of<Format>(block, h, scale);
 #pragma GCC unroll 4
         for (int t = 0; t < Tokens; ++t) {
-          total[p][t][h] = accumulate(total[p][t][h], widen_sums<Format>(sum[t]), scale, minimum,
+          __m256i sums = widen(sum[t][0], sum[t][0], 0);
+          if constexpr (Format::kParts == 2) sums = widen(sums, sum[t][1], 1);
+          total[p][t][h] = accumulate(total[p][t][h], sums, scale, minimum,
                                       _mm256_set1_ps(x.scale[t * x.blocks + b]),
                                       _mm256_set1_ps(x.scaled_sum[t * x.blocks + b]));
         }
@@ -234,7 +233,7 @@ template <typename Format>
 struct alignas(32) WideBlock {
   float scale[kPanelRows];
   float minimum[kPanelRows];
-  std::uint8_t nibbles[kQuads][Format::kParts][64];
+  std::uint8_t nibbles[Format::kParts][kQuads][64];
 };
 
 // One block of a tile's activations, gathered so that one pointer reaches all of it: with a
@@ -260,9 +259,10 @@ void expand(const std::uint8_t* block, WideBlock<Format>& wide) {
     _mm256_store_ps(wide.minimum + 8 * h, minimum_of<Format>(block, h, scale));
     for (int j = 0; j < Format::kVectors; ++j) {
       const __m256i bytes = bytes_at(weights + 64 * j + 32 * h);
-      std::uint8_t* low = wide.nibbles[j][0] + 32 * h;
+      std::uint8_t* low = wide.nibbles[0][j] + 32 * h;
       std::uint8_t* high =
-          (Format::kParts == 1 ? wide.nibbles[j + 4][0] : wide.nibbles[j][1]) + 32 * h;
+          (Format::kParts == 1 ? wide.nibbles[0][j + 4] : wide.nibbles[Format::kParts - 1][j]) +
+          32 * h;
       _mm256_store_si256(reinterpret_cast<__m256i*>(low), low_nibbles(bytes));
       _mm256_store_si256(reinterpret_cast<__m256i*>(high), high_nibbles(bytes));
     }
@@ -284,33 +284,42 @@ void gather_tile(const ActivationRows& x, int first, TileBlock<Tokens>* tile) {
   }
 }
 
-// One expanded segment of a panel times one tile, added to acc. The first tile of a panel asks for
-// the same place of the next panel, a block at a time: alone, the hardware loses the stream while
-// the other tiles compute.
-template <typename Format, int Tokens, bool Prefetch>
+// One expanded segment of a panel times one tile, added to acc. The first tile of a panel gives
+// the same place of the next panel, to be fetched a block at a time: alone, the hardware loses the
+// stream while the other tiles compute.
+template <typename Format, int Tokens>
 [[gnu::noinline]] void wide_tile(const WideBlock<Format>* wide, int blocks,
                                  const TileBlock<Tokens>* tile, const std::uint8_t* next_panel,
                                  float (*acc)[kPanelRows]) {
   for (int b = 0; b < blocks; ++b, ++wide, ++tile) {
-    if constexpr (Prefetch) {
-#pragma GCC unroll 9
+    if (next_panel != nullptr) {
       for (std::size_t line = 0; line < kBlockBytes<Format>; line += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(next_panel + line), _MM_HINT_T0);
       }
       next_panel += kBlockBytes<Format>;
     }
-    __m256i sum[Tokens][kHalves][Format::kParts];
-#pragma GCC unroll 8
-    for (int j = 0; j < kQuads; ++j) {
+    __m256i sums[Tokens][kHalves];
 #pragma GCC unroll 2
-      for (int part = 0; part < Format::kParts; ++part) {
-        const __m256i first = bytes_at(wide->nibbles[j][part]);
-        const __m256i second = bytes_at(wide->nibbles[j][part] + 32);
+    for (int part = 0; part < Format::kParts; ++part) {
+      // Otherwise the compiler keeps the first part's broadcasts for the second, in memory.
+      if (part == 1) __asm__ volatile("" : : : "memory");
+      __m256i narrow[Tokens][kHalves];
+#pragma GCC unroll 8
+      for (int j = 0; j < kQuads; ++j) {
+        const __m256i first = bytes_at(wide->nibbles[part][j]);
+        const __m256i second = bytes_at(wide->nibbles[part][j] + 32);
 #pragma GCC unroll 6
         for (int t = 0; t < Tokens; ++t) {
           const __m256i activations = quad_at(tile->q[t] + 4 * j);
-          sum[t][0][part] = add_products(sum[t][0][part], first, activations, j == 0);
-          sum[t][1][part] = add_products(sum[t][1][part], second, activations, j == 0);
+          narrow[t][0] = add_products(narrow[t][0], first, activations, j == 0);
+          narrow[t][1] = add_products(narrow[t][1], second, activations, j == 0);
+        }
+      }
+#pragma GCC unroll 6
+      for (int t = 0; t < Tokens; ++t) {
+#pragma GCC unroll 2
+        for (int h = 0; h < kHalves; ++h) {
+          sums[t][h] = widen(sums[t][h], narrow[t][h], part);
         }
       }
     }
@@ -321,7 +330,7 @@ template <typename Format, int Tokens, bool Prefetch>
 #pragma GCC unroll 2
       for (int h = 0; h < kHalves; ++h) {
         float* total = acc[t] + 8 * h;
-        _mm256_store_ps(total, accumulate(_mm256_load_ps(total), widen_sums<Format>(sum[t][h]),
+        _mm256_store_ps(total, accumulate(_mm256_load_ps(total), sums[t][h],
                                           _mm256_load_ps(wide->scale + 8 * h),
                                           _mm256_load_ps(wide->minimum + 8 * h), row_scale,
                                           row_sum));
@@ -338,21 +347,19 @@ struct Tiling {
 };
 
 // Calls visit(std::integral_constant<int, rows of the tile>, first row) for each tile.
-template <int MaxTokens, typename Visit>
+template <typename Visit>
 void for_each_tile(Tiling tiling, Visit visit) {
   for (int i = 0, t = 0; i < tiling.tiles; ++i) {
     const int rows = tiling.rows_of(i);
     [&]<int... Tokens>(std::integer_sequence<int, Tokens...>) {
       ((rows == Tokens + 1 ? visit(std::integral_constant<int, Tokens + 1>{}, t) : void()), ...);
-    }(std::make_integer_sequence<int, MaxTokens>{});
+    }(std::make_integer_sequence<int, kMaxTokens>{});
     t += rows;
   }
 }
 
 template <typename Format>
 struct WideWork {
-  static constexpr int kMaxTokens = Format::kParts == 1 ? 6 : 3;  // 12 sums fill the registers
-
   alignas(64) std::byte tiles[kGroupBytes];
   WideBlock<Format> segment[kSegmentBlocks<Format>];
   alignas(32) float acc[kGroupTokens][kPanelRows];
@@ -363,7 +370,7 @@ struct WideWork {
   }
 
   void gather(const ActivationRows& x, int first, Tiling tiling) {
-    for_each_tile<kMaxTokens>(tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
+    for_each_tile(tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
       gather_tile<Tokens>(x, first + t, tile_at<Tokens>(t, x.cols / kQuantBlock));
     });
   }
@@ -381,14 +388,10 @@ struct WideWork {
       for (int i = 0; i < width; ++i, panel += kBlockBytes<Format>) {
         expand<Format>(panel, segment[i]);
       }
-      for_each_tile<kMaxTokens>(
+      for_each_tile(
           tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-            const TileBlock<Tokens>* tile = tile_at<Tokens>(t, blocks) + b;
-            if (t == 0) {
-              wide_tile<Format, Tokens, true>(segment, width, tile, next, acc);
-            } else {
-              wide_tile<Format, Tokens, false>(segment, width, tile, nullptr, acc + t);
-            }
+            wide_tile<Format, Tokens>(segment, width, tile_at<Tokens>(t, blocks) + b,
+                                      t == 0 ? next : nullptr, acc + t);
           });
     }
   }
@@ -401,13 +404,13 @@ void wide(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int pa
   const std::ptrdiff_t blocks = w.cols / kQuantBlock;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
   const int fitting = static_cast<int>(kGroupBytes / (blocks * kTokenBlockBytes));
-  assert(fitting >= Work::kMaxTokens && "a tile of rows fits the workspace");
+  assert(fitting >= kMaxTokens && "a tile of rows fits the workspace");
   const int group = fitting < kGroupTokens ? fitting : kGroupTokens;
   const Tiling groups{x.rows, (x.rows + group - 1) / group};
   Work work;
   for (int g = 0, first = 0; g < groups.tiles; first += groups.rows_of(g), ++g) {
     const int count = groups.rows_of(g);
-    const Tiling tiling{count, (count + Work::kMaxTokens - 1) / Work::kMaxTokens};
+    const Tiling tiling{count, (count + kMaxTokens - 1) / kMaxTokens};
     work.gather(x, first, tiling);
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       work.multiply(bytes + panel * static_cast<std::ptrdiff_t>(kBlockBytes<Format>) * blocks,
@@ -429,8 +432,6 @@ void quantised(const PanelMatrix& w, const ActivationRows& x, int panel_begin, i
     case 0: return;
     case 1: return direct<Format, 2, 1>(w, x, panel_begin, panel_end, out, out_stride, mode);
     case 2: return direct<Format, 2, 2>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    case 3: return direct<Format, 1, 3>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    case 4: return direct<Format, 1, 4>(w, x, panel_begin, panel_end, out, out_stride, mode);
     default: return wide<Format>(w, x, panel_begin, panel_end, out, out_stride, mode);
   }
 }

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/avx512.h"
+#include "kernels/cpu/scalar.h"
 
 namespace turnstile::kernels::avx512 {
 namespace {
@@ -100,7 +101,11 @@ struct Simd {
 
 void attend(const KvLayout& layout, const std::byte* layer_kv, const AttentionRows& rows,
             int kv_head, int row_begin, int row_end, float* scratch) {
-  attend_any(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
+  if (layout.type == KvType::F32) {  // the reference numerics' cache
+    scalar::attend(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
+    return;
+  }
+  attend_halves(layout, layer_kv, rows, kv_head, row_begin, row_end, scratch);
 }
 
 }  // namespace turnstile::kernels::avx512

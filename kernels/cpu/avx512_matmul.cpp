@@ -13,6 +13,7 @@
 namespace turnstile::kernels::avx512 {
 namespace {
 
+constexpr int kPanels = 2;     // panels of a tile
 constexpr int kQuads = 8;      // column quads of a block
 constexpr int kMaxTokens = 6;  // 2 * 6 integer and 2 * 6 float sums leave 8 registers
 constexpr int kGroupTokens = 96;  // activation rows gathered at once
@@ -104,50 +105,60 @@ void store_lanes(__m512 value, int lanes, OutputMode mode, float* out) {
   for (int r = 0; r < lanes; ++r) out[r] = mode == OutputMode::Add ? out[r] + values[r] : values[r];
 }
 
+int lanes_of(const PanelMatrix& w, int panel) {
+  const int lanes = w.rows - panel * kPanelRows;
+  return lanes < kPanelRows ? lanes : kPanelRows;
+}
+
 struct Output {
   float* at;  // row 0 of the tile, output 0 of the first panel
   std::size_t stride;
   OutputMode mode;
-  int lanes;  // of the last panel; the others are whole
+  int lanes[kPanels];  // outputs of each panel; 0 if it is not to be stored
 };
 
-// `Panels` panels times `Tokens` rows. With Prefetch, asks for the same place of the panels that
+// Where a pair of panels begins. An odd panel at the end of a range is computed twice and stored
+// once, which is cheaper than a second set of kernels.
+struct PanelPair {
+  const std::uint8_t* at[kPanels];
+  const std::uint8_t* next;  // the panels to fetch meanwhile, none for all tiles but the first
+  std::ptrdiff_t panel_bytes;
+};
+
+// A pair of panels times `Tokens` rows. The first tile asks for the same place of the panels that
 // follow, a block at a time: the hardware alone loses the stream at panel ends.
-template <typename Format, int Panels, int Tokens, bool Prefetch>
-[[gnu::noinline]] void multiply_tile(const std::uint8_t* panels, std::ptrdiff_t panel_bytes_each,
-                   std::ptrdiff_t blocks, const TileBlock<Tokens>* tile, const Output& out) {
-  __m512 total[Panels][Tokens];
-  for (int p = 0; p < Panels; ++p) {
+template <typename Format, int Tokens>
+[[gnu::noinline]] void multiply_tile(PanelPair pair, std::ptrdiff_t blocks,
+                                     const TileBlock<Tokens>* tile, const Output& out) {
+  __m512 total[kPanels][Tokens];
+  for (int p = 0; p < kPanels; ++p) {
     for (int t = 0; t < Tokens; ++t) total[p][t] = _mm512_setzero_ps();
   }
-  for (std::ptrdiff_t b = 0; b < blocks; ++b, ++tile, panels += kBlockBytes<Format>) {
-    __m512i sum[Panels][Tokens];
+  for (std::ptrdiff_t b = 0; b < blocks; ++b, ++tile) {
+    __m512i sum[kPanels][Tokens];
 #pragma GCC unroll 2
-    for (int p = 0; p < Panels; ++p) {
+    for (int p = 0; p < kPanels; ++p) {
 #pragma GCC unroll 6
       for (int t = 0; t < Tokens; ++t) sum[p][t] = _mm512_setzero_si512();
     }
 #pragma GCC unroll 8
     for (int j = 0; j < kQuads; ++j) {
-      __m512i weights[Panels];
+      __m512i weights[kPanels];
 #pragma GCC unroll 2
-      for (int p = 0; p < Panels; ++p) {
-        weights[p] = quad_of<Format>(panels + p * panel_bytes_each, j);
-      }
+      for (int p = 0; p < kPanels; ++p) weights[p] = quad_of<Format>(pair.at[p], j);
 #pragma GCC unroll 6
       for (int t = 0; t < Tokens; ++t) {
         const __m512i activations = activations_at(tile->q[t] + 4 * j);
 #pragma GCC unroll 2
-        for (int p = 0; p < Panels; ++p) {
+        for (int p = 0; p < kPanels; ++p) {
           sum[p][t] = _mm512_dpbusd_epi32(sum[p][t], weights[p], activations);
         }
       }
     }
 #pragma GCC unroll 2
-    for (int p = 0; p < Panels; ++p) {
-      const std::uint8_t* block = panels + p * panel_bytes_each;
-      const __m512 scale = halves_at(block);
-      const __m512 minimum = minimum_of<Format>(block, scale);
+    for (int p = 0; p < kPanels; ++p) {
+      const __m512 scale = halves_at(pair.at[p]);
+      const __m512 minimum = minimum_of<Format>(pair.at[p], scale);
 #pragma GCC unroll 6
       for (int t = 0; t < Tokens; ++t) {
         const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(tile->scale[t]));
@@ -155,20 +166,21 @@ template <typename Format, int Panels, int Tokens, bool Prefetch>
         total[p][t] =
             _mm512_fmadd_ps(minimum, _mm512_set1_ps(tile->scaled_sum[t]), total[p][t]);
       }
-      if constexpr (Prefetch) {
-        const auto* next = reinterpret_cast<const char*>(block + Panels * panel_bytes_each);
-#pragma GCC unroll 9
-        for (std::ptrdiff_t line = 0; line < kBlockBytes<Format>; line += 64) {
-          _mm_prefetch(next + line, _MM_HINT_T0);
-        }
+      pair.at[p] += kBlockBytes<Format>;
+    }
+    if (pair.next != nullptr) {
+      for (std::ptrdiff_t line = 0; line < kBlockBytes<Format>; line += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(pair.next + line), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(pair.next + pair.panel_bytes + line),
+                     _MM_HINT_T0);
       }
+      pair.next += kBlockBytes<Format>;
     }
   }
   for (int t = 0; t < Tokens; ++t) {
     float* row = out.at + static_cast<std::size_t>(t) * out.stride;
-    for (int p = 0; p < Panels; ++p) {
-      store_lanes(total[p][t], p == Panels - 1 ? out.lanes : kPanelRows, out.mode,
-                  row + p * kPanelRows);
+    for (int p = 0; p < kPanels; ++p) {
+      if (out.lanes[p] > 0) store_lanes(total[p][t], out.lanes[p], out.mode, row + p * kPanelRows);
     }
   }
 }
@@ -201,26 +213,24 @@ struct GatheredRows {
   }
 };
 
-template <typename Format, int Panels>
-int multiply_panels(const PanelMatrix& w, GatheredRows& rows, Tiling tiling, int panel,
-                    int panel_end, float* out, std::size_t out_stride, OutputMode mode) {
+template <typename Format>
+void multiply_panels(const PanelMatrix& w, GatheredRows& rows, Tiling tiling, int panel,
+                     int panel_end, float* out, std::size_t out_stride, OutputMode mode) {
   const std::ptrdiff_t blocks = w.cols / kQuantBlock;
   const std::ptrdiff_t each = kBlockBytes<Format> * blocks;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
-  for (; panel + Panels <= panel_end; panel += Panels) {
-    const int last = w.rows - (panel + Panels - 1) * kPanelRows;
+  for (; panel < panel_end; panel += kPanels) {
+    const auto* first = reinterpret_cast<const std::uint8_t*>(w.data) + panel * each;
+    const bool both = panel + 1 < panel_end;
+    const PanelPair pair{{first, both ? first + each : first}, first + kPanels * each, each};
+    Output to{out + panel * kPanelRows, out_stride, mode,
+              {lanes_of(w, panel), both ? lanes_of(w, panel + 1) : 0}};
     for_each_tile(tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-      const Output to{out + static_cast<std::size_t>(t) * out_stride + panel * kPanelRows,
-                      out_stride, mode, last < kPanelRows ? last : kPanelRows};
-      const TileBlock<Tokens>* tile = rows.tile_at<Tokens>(t, blocks);
-      if (t == 0) {
-        multiply_tile<Format, Panels, Tokens, true>(bytes + panel * each, each, blocks, tile, to);
-      } else {
-        multiply_tile<Format, Panels, Tokens, false>(bytes + panel * each, each, blocks, tile, to);
-      }
+      PanelPair from = pair;
+      if (t > 0) from.next = nullptr;
+      to.at = out + static_cast<std::size_t>(t) * out_stride + panel * kPanelRows;
+      multiply_tile<Format, Tokens>(from, blocks, rows.tile_at<Tokens>(t, blocks), to);
     });
   }
-  return panel;
 }
 
 template <typename Format>
@@ -240,9 +250,7 @@ void quantised(const PanelMatrix& w, const ActivationRows& x, int panel_begin, i
       gather_tile<Tokens>(x, first + t, rows.tile_at<Tokens>(t, blocks));
     });
     float* to = out + static_cast<std::size_t>(first) * out_stride;
-    const int next = multiply_panels<Format, 2>(w, rows, tiling, panel_begin, panel_end, to,
-                                                out_stride, mode);
-    multiply_panels<Format, 1>(w, rows, tiling, next, panel_end, to, out_stride, mode);
+    multiply_panels<Format>(w, rows, tiling, panel_begin, panel_end, to, out_stride, mode);
   }
 }
 
@@ -274,7 +282,7 @@ void float_tile(const std::uint8_t* panel, const float* x, std::ptrdiff_t cols, 
     }
   }
   for (int t = 0; t < Tokens; ++t) {
-    store_lanes(sum[t], out.lanes, out.mode, out.at + static_cast<std::size_t>(t) * out.stride);
+    store_lanes(sum[t], out.lanes[0], out.mode, out.at + static_cast<std::size_t>(t) * out.stride);
   }
 }
 
@@ -284,12 +292,10 @@ void float_panels(const PanelMatrix& w, const ActivationRows& x, int panel_begin
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
   for (int panel = panel_begin; panel < panel_end; ++panel) {
     const std::uint8_t* from = bytes + panel * Columns::kBytes * w.cols;
-    const int first_row = panel * kPanelRows;
-    const int lanes = w.rows - first_row < kPanelRows ? w.rows - first_row : kPanelRows;
     for (int t = 0; t < x.rows;) {
       const float* rows = x.f32 + static_cast<std::ptrdiff_t>(t) * x.cols;
-      const Output to{out + static_cast<std::size_t>(t) * out_stride + first_row, out_stride, mode,
-                      lanes};
+      const Output to{out + static_cast<std::size_t>(t) * out_stride + panel * kPanelRows,
+                      out_stride, mode, {lanes_of(w, panel), 0}};
       if (x.rows - t >= kFloatTokens) {
         float_tile<Columns, kFloatTokens>(from, rows, x.cols, to);
         t += kFloatTokens;

@@ -1,6 +1,8 @@
 #include "tests/kernels/tested_tables.h"
 
+#if defined(TURNSTILE_TEST_EMULATED_AVX512)
 #include "tests/kernels/emulated_avx512.h"
+#endif
 
 namespace turnstile::kernels {
 
@@ -9,7 +11,9 @@ std::vector<const KernelTable*> tested_tables() {
   for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
     if (level_supported(level)) tables.push_back(&kernel_table(level, Numerics::Int8));
   }
+#if defined(TURNSTILE_TEST_EMULATED_AVX512)
   tables.push_back(&emulated_avx512_table());
+#endif
   return tables;
 }
 

@@ -1,7 +1,7 @@
 // tested_tables.h: the Int8 tables that a test runs over on this host.
 //
-// AVX-512 VNNI is always there: where the CPU lacks it, the same source is compiled once more on
-// SIMDe's emulation of the instructions, which checks index logic and bits.
+// Beside the levels that the CPU has, AVX-512 VNNI is always there on SIMDe's emulation of the
+// instructions, which checks index logic and bits (not in sanitizer builds).
 #pragma once
 
 #include <string>

@@ -1,0 +1,271 @@
+// kernels_bench: products and attention of the default model's shapes, for each level of this CPU.
+//
+//   matmul/<level>/<type>/<outputs>x<inputs>/<activation rows>   one core, weights in cache
+//   step/<level>/<threads>/<activation rows>       all products of one step, weights from memory
+//   attention/<level>/<rows>/<context>             one core, one layer, all heads
+//
+// GOP/s counts a multiply and an addition as two. Times are CPU time where one core works, so a
+// busy machine disturbs them little, and wall time for `step`.
+#include <benchmark/benchmark.h>
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/half_float.h"
+#include "kernels/kernel_table.h"
+#include "kernels/worker_pool.h"
+
+namespace turnstile::kernels {
+namespace {
+
+constexpr int kHidden = 576;
+constexpr int kFeedForward = 1536;
+constexpr int kKvWidth = 192;
+constexpr int kVocabulary = 49152;
+constexpr int kLayers = 30;
+constexpr int kPanelsPerItem = 4;
+constexpr int kHeadPanelsPerItem = 32;
+
+struct Shape {
+  WeightType type;
+  int rows;
+  int cols;
+};
+
+// Zeroed memory on huge pages, as the model's weight arena.
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes) : bytes_(bytes) {
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) std::abort();
+    madvise(at, bytes, MADV_HUGEPAGE);
+    data_ = static_cast<std::byte*>(at);
+  }
+  ~Arena() { munmap(data_, bytes_); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::byte* take(std::size_t bytes) {
+    std::byte* at = data_ + used_;
+    used_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+
+ private:
+  std::size_t bytes_;
+  std::byte* data_ = nullptr;
+  std::size_t used_ = 0;
+};
+
+PanelMatrix make_matrix(const Shape& shape, Arena& arena) {
+  const std::size_t bytes = panel_bytes(shape.type, shape.rows, shape.cols);
+  std::byte* data = arena.take(bytes);
+  std::uint32_t state = static_cast<std::uint32_t>(shape.rows * 31 + shape.cols);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    state = state * 1664525U + 1013904223U;
+    data[i] = static_cast<std::byte>(state >> 24);
+  }
+  const std::size_t block = panel_bytes(shape.type, kPanelRows, kQuantBlock);
+  const int halves = shape.type == WeightType::Q4_1 ? 2 * kPanelRows : kPanelRows;
+  const std::uint16_t scale = float_to_half(0.01F);
+  for (std::size_t at = 0; at < bytes; at += block) {
+    for (int i = 0; i < halves; ++i) std::memcpy(data + at + 2 * i, &scale, sizeof scale);
+  }
+  return {shape.type, shape.rows, shape.cols, data};
+}
+
+// Quantised random activations that serve any width up to the feed-forward's.
+class Activations {
+ public:
+  explicit Activations(int rows)
+      : f32_(static_cast<std::size_t>(rows) * kFeedForward),
+        q_(f32_.size()),
+        scale_(f32_.size() / kQuantBlock),
+        scaled_sum_(scale_.size()) {
+    for (std::size_t i = 0; i < f32_.size(); ++i) f32_[i] = std::sin(static_cast<float>(i));
+    const ActivationRows all = view(rows, kFeedForward);
+    kernel_table(best_level(), Numerics::Int8).quantize(all, 0, rows);
+  }
+  ActivationRows view(int rows, int cols) {
+    return {rows, cols, f32_.data(), q_.data(), scale_.data(), scaled_sum_.data()};
+  }
+
+ private:
+  std::vector<float> f32_;
+  std::vector<std::int8_t> q_;
+  std::vector<float> scale_;
+  std::vector<float> scaled_sum_;
+};
+
+void count_operations(benchmark::State& state, double multiplications_each) {
+  state.counters["GOP/s"] = benchmark::Counter(
+      2e-9 * multiplications_each, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void matmul_bench(benchmark::State& state, Level level, Shape shape, int rows) {
+  Arena arena(panel_bytes(shape.type, shape.rows, shape.cols) + 4096);
+  const PanelMatrix w = make_matrix(shape, arena);
+  Activations activations(rows);
+  const ActivationRows x = activations.view(rows, shape.cols);
+  std::vector<float> out(static_cast<std::size_t>(rows) * static_cast<std::size_t>(shape.rows));
+  const KernelTable& table = kernel_table(level, Numerics::Int8);
+  for (auto _ : state) {
+    table.matmul(w, x, 0, w.panel_count(), out.data(), static_cast<std::size_t>(shape.rows),
+                 OutputMode::Store);
+    benchmark::ClobberMemory();
+  }
+  count_operations(state, static_cast<double>(rows) * shape.rows * shape.cols);
+}
+
+struct StepWeights {
+  StepWeights() : arena(200U << 20) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (const auto& [rows, cols] :
+           {std::pair{kHidden, kHidden}, {kKvWidth, kHidden}, {kKvWidth, kHidden},
+            {kHidden, kHidden}, {kFeedForward, kHidden}, {kFeedForward, kHidden},
+            {kHidden, kFeedForward}}) {
+        matrices.push_back(make_matrix({WeightType::Q4_1, rows, cols}, arena));
+      }
+    }
+    head = make_matrix({WeightType::Q8_0, kVocabulary, kHidden}, arena);
+  }
+  Arena arena;
+  std::vector<PanelMatrix> matrices;
+  PanelMatrix head;
+};
+
+// A prompt chunk (more than 64 rows) needs the head for its last row alone.
+void step_bench(benchmark::State& state, Level level, int threads, int rows) {
+  static StepWeights weights;
+  const int head_rows = rows > 64 ? 1 : rows;
+  Activations activations(rows);
+  std::vector<float> out(std::max(static_cast<std::size_t>(rows) * kFeedForward,
+                                  static_cast<std::size_t>(head_rows) * kVocabulary));
+  const KernelTable& table = kernel_table(level, Numerics::Int8);
+  WorkerPool pool(threads);
+  const auto multiply = [&](const PanelMatrix& w, int count, int panels) {
+    const int items = (w.panel_count() + panels - 1) / panels;
+    const ActivationRows x = activations.view(count, w.cols);
+    pool.run(items, [&](int item, int) {
+      table.matmul(w, x, item * panels, std::min(w.panel_count(), (item + 1) * panels), out.data(),
+                   static_cast<std::size_t>(w.rows), OutputMode::Store);
+    });
+  };
+  for (auto _ : state) {
+    for (const PanelMatrix& w : weights.matrices) multiply(w, rows, kPanelsPerItem);
+    multiply(weights.head, head_rows, kHeadPanelsPerItem);
+  }
+  double multiplications = static_cast<double>(head_rows) * kVocabulary * kHidden;
+  for (const PanelMatrix& w : weights.matrices) {
+    multiplications += static_cast<double>(rows) * w.rows * w.cols;
+  }
+  count_operations(state, multiplications);
+  state.counters["tok/s"] = benchmark::Counter(rows, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void attention_bench(benchmark::State& state, Level level, int count, int context) {
+  const KvLayout layout{.type = KvType::F16,
+                        .layers = 1,
+                        .kv_heads = 3,
+                        .head_dim = 64,
+                        .block_count = static_cast<std::size_t>(context / kKvBlockTokens)};
+  const std::size_t row = 9 * 64;
+  std::vector<std::byte> pool(layout.pool_bytes());
+  std::vector<BlockId> blocks(layout.block_count);
+  std::iota(blocks.begin(), blocks.end(), 0U);
+  std::vector<float> q(static_cast<std::size_t>(count) * row, 0.5F);
+  std::vector<float> out(q.size());
+  std::vector<float> scratch(attention_scratch_floats(64, 3));
+  const KernelTable& table = kernel_table(level, Numerics::Int8);
+  for (int p = 0; p < context; ++p) {
+    std::vector<float> kv(192);
+    for (std::size_t i = 0; i < kv.size(); ++i) kv[i] = std::sin(static_cast<float>(p) + 0.1F * i);
+    table.kv_write(layout, pool.data(), static_cast<BlockId>(p / kKvBlockTokens),
+                   p % kKvBlockTokens, kv.data(), kv.data());
+  }
+  const AttentionRows rows{.q = q.data(),
+                           .q_stride = row,
+                           .out = out.data(),
+                           .out_stride = row,
+                           .rows = count,
+                           .q_heads = 9,
+                           .first_position = context - count,
+                           .blocks = blocks.data()};
+  for (auto _ : state) {
+    for (int head = 0; head < 3; ++head) {
+      table.attend(layout, pool.data(), rows, head, 0, count, scratch.data());
+    }
+    benchmark::ClobberMemory();
+  }
+  const double positions = static_cast<double>(count) * (context - (count - 1) / 2.0);
+  count_operations(state, 2.0 * positions * static_cast<double>(row));
+}
+
+const char* name_of(WeightType type) {
+  switch (type) {
+    case WeightType::F32: return "F32";
+    case WeightType::F16: return "F16";
+    case WeightType::Q8_0: return "Q8_0";
+    case WeightType::Q4_0: return "Q4_0";
+    case WeightType::Q4_1: return "Q4_1";
+  }
+  return "";
+}
+
+void register_level(Level level) {
+  const std::string of_level = "/" + std::string(to_string(level)) + "/";
+  for (const Shape& shape :
+       {Shape{WeightType::Q4_1, kHidden, kHidden}, {WeightType::Q4_1, kKvWidth, kHidden},
+        {WeightType::Q4_1, kFeedForward, kHidden}, {WeightType::Q4_1, kHidden, kFeedForward},
+        {WeightType::Q4_0, kHidden, kHidden}, {WeightType::Q8_0, kHidden, kHidden},
+        {WeightType::F16, kHidden, kHidden}, {WeightType::Q8_0, kVocabulary, kHidden}}) {
+    for (const int rows : {1, 8, 32, 128, 512}) {
+      if (shape.rows == kVocabulary && rows > 32) continue;
+      const std::string name = "matmul" + of_level + name_of(shape.type) + "/" +
+                               std::to_string(shape.rows) + "x" + std::to_string(shape.cols) + "/" +
+                               std::to_string(rows);
+      benchmark::RegisterBenchmark(name.c_str(), matmul_bench, level, shape, rows);
+    }
+  }
+  for (const int threads : {1, 2}) {
+    for (const int rows : {1, 4, 8, 16, 32, 128, 512}) {
+      const std::string name =
+          "step" + of_level + std::to_string(threads) + "/" + std::to_string(rows);
+      benchmark::RegisterBenchmark(name.c_str(), step_bench, level, threads, rows)
+          ->UseRealTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  for (const int context : {128, 512, 2048}) {
+    for (const int rows : {1, 128}) {
+      const std::string name =
+          "attention" + of_level + std::to_string(rows) + "/" + std::to_string(context);
+      benchmark::RegisterBenchmark(name.c_str(), attention_bench, level, rows, context)
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnstile::kernels
+
+int main(int argc, char** argv) {
+  using turnstile::kernels::Level;
+  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+    if (turnstile::kernels::level_supported(level)) turnstile::kernels::register_level(level);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
