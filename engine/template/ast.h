@@ -147,7 +147,7 @@ struct ForStatement : Statement {
   ExpressionPtr iterable;
   ExpressionPtr condition;  // null if there is none
   Block body;
-  Block otherwise;  // when there was no item
+  Block otherwise;  // when no turn came to its end
   NameId loop_name = 0;
 };
 

@@ -102,9 +102,13 @@ Value call_strftime(RenderContext& context, const Arguments& arguments) {
 
 }  // namespace
 
-void set_attribute(const RenderContext& context, NamespaceValue& names, std::string_view name,
+void set_attribute(RenderContext& context, NamespaceValue& names, std::string_view name,
                    Value value) {
-  if (value.as_namespace() != nullptr) context.fail("a namespace cannot hold a namespace");
+  context.check_item(value);
+  context.spend(names.attributes.size() / 16);
+  // A namespace freezes everything in it, perhaps this one: hence the order.
+  if (value.as_namespace() != nullptr) value.freeze();
+  if (names.is_frozen) context.fail("a namespace that is part of another value cannot be changed");
   names.set(name, std::move(value));
 }
 

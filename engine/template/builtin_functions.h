@@ -23,8 +23,8 @@ inline constexpr NamedFunction kBuiltinFunctions[] = {
 
 Value call_builtin(RenderContext& context, BuiltinFunction function, const Arguments& arguments);
 
-// Sets an attribute of a namespace; refuses a namespace inside a namespace.
-void set_attribute(const RenderContext& context, NamespaceValue& names, std::string_view name,
+// Sets an attribute of a namespace. Fails for a frozen one; a namespace as value is frozen.
+void set_attribute(RenderContext& context, NamespaceValue& names, std::string_view name,
                    Value value);
 
 }  // namespace turnstile::engine

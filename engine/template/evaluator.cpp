@@ -170,28 +170,27 @@ std::vector<Value> Evaluator::loop_items(const ForStatement& statement) {
 }
 
 Evaluator::Flow Evaluator::execute_for(const ForStatement& statement) {
-  std::vector<Value> items = loop_items(statement);
-  if (items.empty()) {
-    push_frame(current_);
-    const Flow flow = execute(statement.otherwise);
-    pop_frame();
-    return flow;
-  }
   Loop loop;
+  loop.items = loop_items(statement);
   loop.serial = next_serial_++;
-  loop.items = std::move(items);
   loops_.push_back(std::move(loop));
   push_frame(current_);
-  execute_turns(statement);
+  const bool has_finished_turn = execute_turns(statement);
   pop_frame();
   loops_.pop_back();
-  return Flow::Normal;
+  // Jinja's rule: `else` also runs when every turn ended in a break or continue.
+  if (has_finished_turn || statement.otherwise.empty()) return Flow::Normal;
+  push_frame(current_);
+  const Flow flow = execute(statement.otherwise);
+  pop_frame();
+  return flow;
 }
 
-void Evaluator::execute_turns(const ForStatement& statement) {
+bool Evaluator::execute_turns(const ForStatement& statement) {
   const std::size_t loop_index = loops_.size() - 1;
   const LoopValue self{static_cast<std::uint32_t>(loop_index), loops_[loop_index].serial};
   const std::size_t count = loops_[loop_index].items.size();
+  bool has_finished_turn = false;
   for (std::size_t i = 0; i < count; ++i) {
     context_.spend(1);
     loops_[loop_index].index = i;
@@ -200,8 +199,11 @@ void Evaluator::execute_turns(const ForStatement& statement) {
     frames_[current_].variables.clear();
     set_variable(statement.loop_name, Value::loop(self));
     assign(statement.targets, statement.unpacks, loops_[loop_index].items[i]);
-    if (execute(statement.body) == Flow::Break) break;
+    const Flow flow = execute(statement.body);
+    has_finished_turn |= flow == Flow::Normal;
+    if (flow == Flow::Break) break;
   }
+  return has_finished_turn;
 }
 
 void Evaluator::execute_set(const SetStatement& statement) {

@@ -49,7 +49,8 @@ class Evaluator {
   void execute_output(const Expression& value);
   Flow execute_if(const IfStatement& statement);
   Flow execute_for(const ForStatement& statement);
-  void execute_turns(const ForStatement& statement);
+  // Whether a turn came to the end of the body.
+  bool execute_turns(const ForStatement& statement);
   std::vector<Value> loop_items(const ForStatement& statement);
   void execute_set(const SetStatement& statement);
   Flow execute_set_block(const SetBlockStatement& statement);

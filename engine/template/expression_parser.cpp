@@ -462,6 +462,7 @@ ExpressionPtr ExpressionParser::parse_test(ExpressionPtr input) {
              tokens_.at(TokenKind::Float) || tokens_.at_operator("[") || tokens_.at_operator("{")) {
     node->operands.push_back(parse_postfix(parse_primary()));
   }
+  if (tokens_.at_name("is")) fail_at(node->line, "tests cannot be chained");
   node = finish(std::move(node));
   if (!is_negated) return node;
   return finish(make(ExpressionKind::Not, std::move(node)));

@@ -56,13 +56,24 @@ std::string_view operator_text(Operator op) {
   return "?";
 }
 
+[[noreturn]] void fail_overflow(RenderContext& context) {
+  context.fail("a number does not fit 64 bits");
+}
+
 bool are_integers(const Value& left, const Value& right) {
   return left.as_int().has_value() && right.as_int().has_value();
 }
 
-std::int64_t checked(RenderContext& context, bool overflows, std::int64_t value) {
-  if (overflows) context.fail("a number does not fit 64 bits");
-  return value;
+std::int64_t multiply(RenderContext& context, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  if (__builtin_mul_overflow(a, b, &result)) fail_overflow(context);
+  return result;
+}
+
+std::int64_t subtract(RenderContext& context, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  if (__builtin_sub_overflow(a, b, &result)) fail_overflow(context);
+  return result;
 }
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
@@ -81,26 +92,22 @@ std::int64_t integer_power(RenderContext& context, std::int64_t base, std::int64
   for (std::int64_t i = 0; i < exponent; ++i) {
     if (result == 0 || (result == 1 && base == 1)) break;
     if (base == -1) return exponent % 2 == 0 ? 1 : -1;
-    result = checked(context, __builtin_mul_overflow(result, base, &result), result);
+    result = multiply(context, result, base);
   }
   return result;
 }
 
 Value integer_operation(RenderContext& context, Operator op, std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
   switch (op) {
     case Operator::Subtract:
-      return Value::integer(checked(context, __builtin_sub_overflow(a, b, &result), result));
+      return Value::integer(subtract(context, a, b));
     case Operator::Multiply:
-      return Value::integer(checked(context, __builtin_mul_overflow(a, b, &result), result));
+      return Value::integer(multiply(context, a, b));
     case Operator::FloorDivide:
     case Operator::Modulo: {
       if (b == 0) context.fail("division by zero");
-      if (b == -1) {
-        if (op == Operator::Modulo) return Value::integer(0);
-        return Value::integer(
-            checked(context, __builtin_sub_overflow(std::int64_t{0}, a, &result), result));
-      }
+      // The one quotient that may not fit, and a trap in hardware.
+      if (b == -1) return Value::integer(op == Operator::Modulo ? 0 : subtract(context, 0, a));
       const std::int64_t quotient = floor_divide(a, b);
       return Value::integer(op == Operator::Modulo ? a - quotient * b : quotient);
     }
@@ -178,8 +185,8 @@ Value add(RenderContext& context, const Value& left, const Value& right) {
   if (left.is_number() && right.is_number()) {
     if (!are_integers(left, right)) return Value::real(*left.as_real() + *right.as_real());
     std::int64_t sum = 0;
-    return Value::integer(checked(
-        context, __builtin_add_overflow(*left.as_int(), *right.as_int(), &sum), sum));
+    if (__builtin_add_overflow(*left.as_int(), *right.as_int(), &sum)) fail_overflow(context);
+    return Value::integer(sum);
   }
   if (left.is_text() && right.is_text()) {
     context.spend_bytes(left.as_text()->size() + right.as_text()->size());
@@ -218,11 +225,7 @@ Value apply_binary(RenderContext& context, Operator op, const Value& left, const
 }
 
 Value negate(RenderContext& context, const Value& value) {
-  if (const auto number = value.as_int()) {
-    std::int64_t result = 0;
-    return Value::integer(
-        checked(context, __builtin_sub_overflow(std::int64_t{0}, *number, &result), result));
-  }
+  if (const auto number = value.as_int()) return Value::integer(subtract(context, 0, *number));
   if (value.is_real()) return Value::real(-*value.as_real());
   context.fail("'-' does not work on " + std::string(value.type_name()));
 }

@@ -41,10 +41,7 @@ Value RenderContext::make_text(MarkedText text) {
 }
 
 void RenderContext::check_item(const Value& item) {
-  if (!item.may_be_contained()) {
-    fail("a " + std::string(item.type_name()) + " cannot be part of a list or dict");
-  }
-  if (item.depth() >= RenderLimits::kMaxValueDepth) fail("lists or dicts are nested too deeply");
+  if (item.depth() >= RenderLimits::kMaxValueDepth) fail("lists, dicts or namespaces are nested too deeply");
 }
 
 Value RenderContext::make_list(std::vector<Value> items) {

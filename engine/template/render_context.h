@@ -45,7 +45,7 @@ class RenderContext {
 
   bool are_equal(const Value& a, const Value& b);
 
-  // These refuse what is too large, nested too deeply, or cannot be part of a container.
+  // These refuse what is too large or nested too deeply.
   Value make_text(MarkedText text);
   Value make_list(std::vector<Value> items);
   Value make_tuple(std::vector<Value> items);

@@ -183,6 +183,7 @@ Value filter_by_test(RenderContext& context, const Value& input, const Arguments
     context.fail(std::string(filter) + ": needs the name of an attribute");
   }
   std::vector<Value> result;
+  if (!input.is_true()) return context.make_list({});  // None is as good as an empty list here
   for (const Value& item : items_of(context, input)) {
     context.spend(1);
     const Value subject =
@@ -213,6 +214,7 @@ Value filter_rejectattr(RenderContext& context, const Value& input, const Argume
 // map('filter', arguments...) or map(attribute='a.b', default=...).
 Value filter_map(RenderContext& context, const Value& input, const Arguments& arguments) {
   std::vector<Value> result;
+  if (!input.is_true()) return context.make_list({});
   if (arguments.positional.empty()) {
     const auto given = bind_arguments(context, arguments, "map", {"attribute", "default"});
     if (given[0] == nullptr) context.fail("map: needs a filter or attribute=");

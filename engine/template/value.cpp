@@ -172,18 +172,27 @@ const Value& Value::freeze() const {
   if (list != nullptr && !list->is_frozen) list->is_frozen = true;
   DictValue* dict = as_dict();
   if (dict != nullptr && !dict->is_frozen) dict->is_frozen = true;
+  NamespaceValue* names = as_namespace();
+  if (names != nullptr && !names->is_frozen) {
+    for (const auto& attribute : names->attributes) attribute.second.freeze();
+    names->depth = depth();
+    names->is_frozen = true;
+  }
   return *this;
 }
 
 std::uint32_t Value::depth() const {
   if (const ListValue* list = as_list()) return list->depth;
   if (const DictValue* dict = as_dict()) return dict->depth;
-  return 0;
-}
-
-bool Value::may_be_contained() const {
-  return as_namespace() == nullptr && as_function() == nullptr && as_macro() == nullptr &&
-         as_loop() == nullptr;
+  std::uint32_t deepest = 0;
+  if (const NamespaceValue* names = as_namespace()) {
+    if (names->is_frozen) return names->depth;
+    deepest = 1;
+    for (const auto& [name, value] : names->attributes) {
+      deepest = std::max(deepest, value.depth() + 1);
+    }
+  }
+  return deepest;
 }
 
 bool Value::is_true() const {

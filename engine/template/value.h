@@ -4,12 +4,12 @@
 // things that exist only while a template runs (functions, macros, `loop`).
 //
 // Lists and dicts have reference semantics, as in Python: `append` on one name is seen through the
-// other. Two rules keep values acyclic and of bounded depth, so that they are freed without
-// recursion problems and printed without cycle checks:
-//   1. A container that becomes part of another one is frozen: it can be read, not changed.
-//   2. Namespaces, macros and `loop` cannot become part of a container.
-// Values of a request and constants are frozen from the start, so that renders share nothing that
-// changes. `depth` counts nested containers.
+// other. One rule keeps values acyclic and of bounded depth, so that they are freed without
+// recursion problems and printed without cycle checks: a container that becomes part of another one
+// is frozen; it can be read, not changed. Namespaces are containers in this sense, with one
+// exception: what is stored in their attributes stays as it is until they are frozen themselves,
+// and then all of it is frozen too. Values of a request and constants are frozen from the start, so
+// that renders share nothing that changes. `depth` counts nested containers.
 //
 // Thread: a Value may be copied and read on several threads when every container in it is frozen.
 #pragma once
@@ -54,6 +54,8 @@ struct DictValue {
 
 struct NamespaceValue {
   std::vector<std::pair<std::string, Value>> attributes;
+  bool is_frozen = false;
+  std::uint32_t depth = 1;  // only once it is frozen
   const Value* find(std::string_view name) const;
   void set(std::string_view name, Value value);
 };
@@ -128,12 +130,10 @@ class Value {
   const MacroValue* as_macro() const { return std::get_if<MacroValue>(&data_); }
   const LoopValue* as_loop() const { return std::get_if<LoopValue>(&data_); }
 
-  // Makes a container, if it is one, unchangeable. Its parts already are.
+  // Makes a container, if it is one, unchangeable, with all its parts.
   const Value& freeze() const;
   // Nested containers: 0 for a scalar, 1 for a list of scalars.
   std::uint32_t depth() const;
-  // Whether rule 2 lets it be part of a container.
-  bool may_be_contained() const;
 
   bool is_true() const;
   // "str", "list", ... for messages.
