@@ -12,10 +12,10 @@ namespace turnstile::kernels {
 
 inline constexpr int kAttentionTileVectors = 12;  // 4 rows of the default model's groups of 3
 
-// Scores of a chunk; the scaled queries, dimension after dimension; the weighted sums.
+// Scores of a chunk and the weighted sums.
 constexpr std::size_t attention_tile_floats(int head_dim) {
   return static_cast<std::size_t>(kAttentionTileVectors) *
-         static_cast<std::size_t>(kAttentionChunk + 2 * head_dim);
+         static_cast<std::size_t>(kAttentionChunk + head_dim);
 }
 
 }  // namespace turnstile::kernels
