@@ -159,7 +159,7 @@ void Engine::State::finish_choice(Choice& choice, Event finished, StepOutput& ou
   event.stop_index = finished.stop_index;
   event.request_done = active.open_choices == 0;
   if (finished.finish != FinishReason::StopString) {
-    // A stop string that only the last, cut character completes shortens the text; the reason stays.
+    // A stop string that only the last, cut character completes shortens the text, no more.
     const bool may_end = choice.generated() > active.request.stop.min_tokens;
     choice.text.finish(may_end, out.text);
   }

@@ -26,7 +26,8 @@ constexpr std::int32_t kMagnitudeMask = 0x7fff'ffff;
 [[gnu::always_inline]] inline float weight_inline(float below_best) {
   constexpr float kLog2E = 1.44269504F;
   constexpr float kRound = 12582912.0F;
-  constexpr auto kDeepest = std::bit_cast<std::int32_t>(126.0F);  // 2^-126 is the least normal float
+  // 2^-126 is the least normal float.
+  constexpr auto kDeepest = std::bit_cast<std::int32_t>(126.0F);
   const std::int32_t depth = std::bit_cast<std::int32_t>(below_best * kLog2E) & kMagnitudeMask;
   // All ones where the depth is below the deepest; a conditional would become a jump.
   const std::int32_t has_weight = (depth - kDeepest) >> 31;

@@ -17,8 +17,8 @@
 // Thread:  engine thread; owns scratch space of one row.
 // Errors:  a NaN or an infinity in the row, or a mask over all tokens: nullopt; the caller ends the
 //          sequence as Fault.
-// Cost:    a few passes over the row, never a full sort, linear also when the nucleus is half of the
-//          vocabulary (bench/engine_bench.cpp); no allocation after the candidates have grown once.
+// Cost:    a few passes over the row, never a full sort, linear also when the nucleus is half of
+//          the vocabulary (bench/engine_bench.cpp); no allocation once the candidates have grown.
 // Tests:   tests/engine/sampler_test.cpp (hand values, chi-square).
 #pragma once
 

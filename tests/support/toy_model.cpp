@@ -47,7 +47,8 @@ void ToyModel::forward(std::span<const engine::StepSlice> slices, std::span<floa
            "the block table covers the slice");
     std::uint64_t digest = options_.weights;
     for (std::size_t p = 0; p < slice.first_position; ++p) {
-      digest = mix(digest, cells_[slice.blocks[p / kBlockTokens] * kBlockTokens + p % kBlockTokens]);
+      const std::size_t cell = slice.blocks[p / kBlockTokens] * kBlockTokens + p % kBlockTokens;
+      digest = mix(digest, cells_[cell]);
     }
     std::size_t position = slice.first_position;
     for (const engine::TokenId token : slice.tokens) {
