@@ -307,9 +307,9 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
       least = most = budgets_.at(scope).deficit.tokens_missing(now);
     }
     if (kind == "requests_per_minute" || kind == "tokens_per_minute") {
-      const bool silent = kind == "requests_per_minute" ? rates_.at(scope).per_minute == 0
-                                                        : budgets_.at(scope).deficit.per_minute == 0;
-      if (silent) continue;  // a rate of zero shows as empty
+      const Deficit& deficit =
+          kind == "requests_per_minute" ? rates_.at(scope) : budgets_.at(scope).deficit;
+      if (deficit.per_minute == 0) continue;  // a rate of zero shows as empty
     } else if (view.committed > view.capacity) {
       return view.name + " holds more than its capacity";
     }

@@ -112,8 +112,8 @@ class Simulation {
     enter_outcomes();
   }
 
-  // A newcomer displaced somebody. Who was displaced gave back its tokens before the newcomer's were
-  // taken, so the books hear of it first.
+  // A newcomer displaced somebody. Who was displaced gave back its tokens before the newcomer's
+  // were taken, so the books hear of it first.
   void collect_displaced() {
     admission_->dispatch(now_, pending_);
     for (const Outcome& outcome : pending_) {
@@ -170,11 +170,13 @@ class Simulation {
     last_event_ = "a client that left";
     std::vector<RequestId> here = books_.in(Stage::Waiting);
     for (const auto& [id, resolved] : reading_) here.push_back(id);
+    for (const RequestId id : books_.in(Stage::Running)) {
+      if (!books_.find(id)->reported) here.push_back(id);
+    }
     if (here.empty()) return;
     const RequestId id = here[pick(here.size())];
     std::erase_if(reading_, [id](const auto& item) { return item.first == id; });
-    // It may have been dispatched or refused by now without our knowing: then a report is on its way.
-    if (!admission_->leave(now_, id)) return;
+    if (!admission_->leave(now_, id)) return fail("a request that had not started could not leave");
     books_.counts.client_gone += 1;
     books_.forget(now_, id, false);
   }

@@ -108,7 +108,9 @@ void read_options(int argc, char** argv) {
   options.program = argv[0];
   std::optional<std::uint64_t> one_seed;
   if (const char* text = std::getenv("TURNSTILE_SIM_SEED")) one_seed = number_after(text, "");
-  if (const char* text = std::getenv("TURNSTILE_SIM_SEEDS")) options.seeds = *number_after(text, "");
+  if (const char* text = std::getenv("TURNSTILE_SIM_SEEDS")) {
+    options.seeds = *number_after(text, "");
+  }
   for (int i = 1; i < argc; ++i) {
     if (const auto seed = number_after(argv[i], "--seed=")) one_seed = seed;
     if (const auto count = number_after(argv[i], "--seeds=")) options.seeds = *count;
