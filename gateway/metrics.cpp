@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "gateway/build_info.h"
+#include "gateway/build_identity.h"
 #include "gateway/coalesce.h"
 #include "gateway/metric_families.h"
 #include "gateway/process_stats.h"
@@ -72,7 +72,7 @@ struct Metrics::State {
     }
     running_gauges.resize(teams.size());
     for (const std::string& team : labels.teams) running_gauge(teams.index_of(team));
-    families.gauge(MetricId::BuildInfo, {kVersion, kCommit}).Set(1);
+    families.gauge(MetricId::BuildInfo, {build_version(), build_commit()}).Set(1);
     for (const char* reason : {"stop", "length", "abort", "error"}) request_success(reason);
     for (const char* kind : {"prompt", "decode"}) labelled(MetricId::EngineRows, kind);
   }

@@ -15,8 +15,8 @@ ExitCode run(const PolicyCheckOptions& options, Surroundings around) {
   }
   const std::string name = options.file.string();
   const policy::PolicyFileResult result = policy::read_policy({*text, name, "r0-00000000", {}});
-  for (const auto& error : result.errors) around.out << policy::format_error(error) << '\n';
-  for (const auto& warning : result.warnings) around.out << policy::format_warning(warning) << '\n';
+  for (const auto& error : result.errors) around.err << policy::format_error(error) << '\n';
+  for (const auto& warning : result.warnings) around.err << policy::format_warning(warning) << '\n';
   if (result.policy == nullptr) return ExitCode::No;
   around.out << name << ": " << result.policy->departments.size() << " departments, "
              << result.policy->teams.size() << " teams, " << result.policy->classes.size()

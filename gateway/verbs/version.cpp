@@ -1,7 +1,7 @@
 // turnstile version
 #include <ostream>
 
-#include "gateway/build_info.h"
+#include "gateway/build_identity.h"
 #include "gateway/verbs/run.h"
 
 namespace turnstile::gateway {
@@ -27,7 +27,7 @@ std::string_view instruction_set() {
 }  // namespace
 
 ExitCode run(const VersionOptions&, Surroundings around) {
-  around.out << "turnstile " << kVersion << "\ncommit " << kCommit << "\ncompiler " << kCompiler
+  around.out << "turnstile " << build_version() << "\ncommit " << build_commit() << "\ncompiler " << kCompiler
              << "\ninstruction set " << instruction_set() << "\nCUDA none\n";
   return ExitCode::Done;
 }

@@ -1,0 +1,255 @@
+// The verbs as functions, in a folder of their own: what a person does on the first day.
+#include "gateway/verbs/run.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+
+#include "gateway/audit.h"
+#include "gateway/keys.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/temp_folder.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Person {
+  TempFolder folder;
+  ManualClock clock;
+  SeededRandom random{11};
+  std::string out;
+  std::string err;
+
+  template <typename Options>
+  ExitCode run(const Options& options) {
+    std::ostringstream out_stream;
+    std::ostringstream err_stream;
+    const ExitCode code = turnstile::gateway::run(options, {out_stream, err_stream, clock, random});
+    out = out_stream.str();
+    err = err_stream.str();
+    return code;
+  }
+  fs::path home() const { return folder / "home"; }
+  fs::path config() const { return home() / "turnstile.toml"; }
+  ExitCode init() { return run(InitOptions{home(), {}}); }
+  ExitCode create(const std::string& id, const std::string& team = "lab") {
+    return run(KeysCreateOptions{config(), team, id, {}, {}});
+  }
+  // The secret on standard output, which must be its only line.
+  std::string secret() const {
+    EXPECT_EQ(out.size(), 51U) << out;
+    EXPECT_TRUE(out.starts_with("gw_"));
+    return out.substr(0, out.size() - 1);
+  }
+  tl::expected<Principal, AuthError> ask(const std::string& secret) {
+    const auto store = KeyStore::load(home() / "keys.toml", home() / "pepper");
+    EXPECT_TRUE(store);
+    return store->authenticate("Bearer " + secret, clock.wall());
+  }
+};
+
+TEST(Init, WritesFilesThatWorkTogether) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done) << person.err;
+  const std::string secret = person.secret();
+  const auto principal = person.ask(secret);
+  ASSERT_TRUE(principal);
+  EXPECT_EQ(principal->team, "lab");
+  EXPECT_EQ(person.err.find(secret), std::string::npos) << "the secret is shown once";
+
+  const auto config = load_config(person.config(), {});
+  ASSERT_TRUE(config) << to_string(config.error().errors.front());
+  EXPECT_TRUE(config->models.empty());
+  EXPECT_EQ(config->server.admin_key_file, person.home() / "admin.key");
+  EXPECT_EQ(person.run(PolicyCheckOptions{person.home() / "policies.toml"}), ExitCode::Done)
+      << person.err;
+  for (const char* name : {"pepper", "admin.key", "keys.toml"}) {
+    struct stat status {};
+    ASSERT_EQ(::stat((person.home() / name).c_str(), &status), 0) << name;
+    EXPECT_EQ(status.st_mode & 0777U, 0600U) << name;
+  }
+  for (const auto& entry : fs::directory_iterator(person.home())) {
+    const std::string text = person.folder.read("home/" + entry.path().filename().string());
+    EXPECT_EQ(text.find(secret), std::string::npos) << entry.path() << " holds the secret";
+  }
+}
+
+TEST(Init, NamesTheModelAndRefusesOneThatIsNotThere) {
+  Person person;
+  const fs::path model = person.folder.write("tiny \"q\".gguf", "x");
+  ASSERT_EQ(person.run(InitOptions{person.home(), model}), ExitCode::Done) << person.err;
+  const auto config = load_config(person.config(), {});
+  ASSERT_TRUE(config) << to_string(config.error().errors.front());
+  EXPECT_EQ(config->models.at(0).path, model);
+
+  EXPECT_EQ(person.run(InitOptions{person.folder / "other", person.folder / "no.gguf"}),
+            ExitCode::Environment);
+  EXPECT_TRUE(person.err.starts_with("--model: "));
+  EXPECT_FALSE(fs::exists(person.folder / "other"));
+}
+
+TEST(Init, OverwritesNothing) {
+  for (const char* name : {"turnstile.toml", "policies.toml", "keys.toml", "pepper", "admin.key"}) {
+    Person person;
+    fs::create_directory(person.home());
+    person.folder.write("home/" + std::string(name), "mine");
+    EXPECT_EQ(person.init(), ExitCode::No);
+    EXPECT_EQ(person.out, "");
+    EXPECT_NE(person.err.find(name), std::string::npos) << person.err;
+    EXPECT_EQ(person.folder.read("home/" + std::string(name)), "mine");
+    EXPECT_EQ(std::distance(fs::directory_iterator(person.home()), fs::directory_iterator()), 1);
+  }
+}
+
+TEST(KeysVerbs, ACreatedKeyWorksUntilItIsRevoked) {
+  Person person;
+  person.init();
+  ASSERT_EQ(person.create("anna"), ExitCode::Done) << person.err;
+  const std::string secret = person.secret();
+  EXPECT_TRUE(person.ask(secret));
+
+  ASSERT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::Done);
+  EXPECT_NE(person.out.find("anna"), std::string::npos);
+  EXPECT_NE(person.out.find("gw_" + secret.substr(3, 8)), std::string::npos);
+  EXPECT_EQ(person.out.find(secret), std::string::npos);
+  EXPECT_NE(person.out.find("2026-06-30"), std::string::npos) << "180 days\n" << person.out;
+
+  ASSERT_EQ(person.run(KeysRevokeOptions{person.config(), "anna", true}), ExitCode::Done);
+  EXPECT_EQ(person.ask(secret).error().why, AuthFailure::Disabled);
+  person.run(KeysListOptions{person.config()});
+  EXPECT_NE(person.out.find("revoked"), std::string::npos);
+}
+
+TEST(KeysVerbs, ExpiryIsADateOrNever) {
+  Person person;
+  person.init();
+  ASSERT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "a", {}, "2026-01-02"}),
+            ExitCode::Done);
+  const std::string secret = person.secret();
+  EXPECT_TRUE(person.ask(secret));
+  person.clock.advance(24h);
+  EXPECT_EQ(person.ask(secret).error().why, AuthFailure::Expired);
+  EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "b", {}, "never"}),
+            ExitCode::Done);
+  EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "c", {}, "soon"}),
+            ExitCode::WrongUsage);
+}
+
+TEST(KeysVerbs, MistakesAreNamedAndChangeNothing) {
+  Person person;
+  person.init();
+  const std::string before = person.folder.read("home/keys.toml");
+  EXPECT_EQ(person.create("anna", "lap"), ExitCode::No);
+  EXPECT_NE(person.err.find("no team 'lap'; perhaps 'lab' was meant."), std::string::npos)
+      << person.err;
+  EXPECT_EQ(person.create("first"), ExitCode::No) << "the id of the key of init";
+  EXPECT_EQ(person.create("a b"), ExitCode::WrongUsage);
+  EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "x", "interactve", {}}),
+            ExitCode::No);
+  EXPECT_NE(person.err.find("perhaps 'interactive' was meant"), std::string::npos) << person.err;
+  EXPECT_EQ(person.run(KeysRevokeOptions{person.config(), "nobody", false}), ExitCode::No);
+  EXPECT_EQ(person.folder.read("home/keys.toml"), before);
+  EXPECT_EQ(person.out, "");
+
+  fs::remove(person.home() / "keys.toml");
+  EXPECT_EQ(person.create("anna"), ExitCode::Environment);
+  EXPECT_NE(person.err.find("turnstile init"), std::string::npos) << person.err;
+  EXPECT_EQ(person.run(KeysListOptions{person.folder / "none.toml"}), ExitCode::Environment);
+}
+
+TEST(PolicyCheck, ReportsEveryErrorWithItsPlace) {
+  Person person;
+  const fs::path file = person.folder.write(
+      "p.toml", "schema = 1\n[teams.lab]\ndept = \"nope\"\nwieght = 2\n");
+  EXPECT_EQ(person.run(PolicyCheckOptions{file}), ExitCode::No);
+  EXPECT_NE(person.err.find("p.toml:3:"), std::string::npos) << person.err;
+  EXPECT_NE(person.err.find("p.toml:4:"), std::string::npos) << person.err;
+  EXPECT_NE(person.err.find(": error: "), std::string::npos) << person.err;
+  EXPECT_EQ(person.run(PolicyCheckOptions{person.folder / "none"}), ExitCode::Environment);
+}
+
+TEST(AuditVerbs, VerifyAndShowReadWhatWasWritten) {
+  Person person;
+  person.init();
+  const fs::path state = person.home() / "state";
+  EXPECT_EQ(person.run(AuditVerifyOptions{state}), ExitCode::Environment);
+  EXPECT_EQ(person.run(AuditShowOptions{person.config(), {}, {}, {}, {}}), ExitCode::Environment);
+  {
+    auto writer = LineWriter::open({state});
+    AuditLog audit(person.clock, **writer, {});
+    RequestRecord record;
+    record.request_id = "r1";
+    record.team = "lab";
+    record.key_id = "first";
+    record.outcome = RequestOutcome::Refused;
+    record.code = "queue_full";
+    audit.refused(record);
+    person.clock.advance(1h);
+    record.request_id = "r2";
+    record.team = "teaching";
+    record.code = "rate_requests";
+    audit.refused(record);
+    audit.close();
+  }
+  EXPECT_EQ(person.run(AuditVerifyOptions{state}), ExitCode::Done) << person.err;
+  EXPECT_NE(person.out.find("3 records in 1 files, seq 1 to 3"), std::string::npos) << person.out;
+  EXPECT_NE(person.out.find("the chain is whole"), std::string::npos);
+
+  const auto shown = [&](AuditShowOptions options) {
+    options.config = person.config();
+    EXPECT_EQ(person.run(options), ExitCode::Done) << person.err;
+    return std::pair(person.out.find("\"r1\"") != std::string::npos,
+                     person.out.find("\"r2\"") != std::string::npos);
+  };
+  EXPECT_EQ(shown({}), std::pair(true, true));
+  EXPECT_EQ(shown({.request = "r1"}), std::pair(true, false));
+  EXPECT_EQ(shown({.team = "teaching"}), std::pair(false, true));
+  EXPECT_EQ(shown({.code = "queue_full"}), std::pair(true, false));
+  EXPECT_EQ(shown({.from = "30m"}), std::pair(false, true));
+  EXPECT_EQ(shown({.from = "2026-01-01"}), std::pair(true, true));
+  EXPECT_EQ(shown({.request = "r1", .code = "rate_requests"}), std::pair(false, false));
+  EXPECT_EQ(person.run(AuditShowOptions{.config = person.config(), .from = "yesterday"}),
+            ExitCode::WrongUsage);
+
+  std::string text = person.folder.read("home/state/audit/audit-000001.jsonl");
+  text.replace(text.find("queue_full"), 10, "queue_fulI");
+  person.folder.write("home/state/audit/audit-000001.jsonl", text);
+  EXPECT_EQ(person.run(AuditVerifyOptions{state}), ExitCode::No);
+  EXPECT_NE(person.err.find("audit-000001.jsonl:1: record 1 was changed"), std::string::npos);
+}
+
+TEST(ModelInfo, AFileThatIsNoModelIsTheEnvironmentsFault) {
+  Person person;
+  const fs::path file = person.folder.write("bad.gguf", "GGUFx");
+  EXPECT_EQ(person.run(ModelInfoOptions{file}), ExitCode::Environment);
+  EXPECT_NE(person.err.find("bad.gguf"), std::string::npos);
+  EXPECT_EQ(person.run(ModelInfoOptions{person.folder / "none"}), ExitCode::Environment);
+}
+
+TEST(ModelInfo, DescribesTheRealModel) {
+  const char* model = std::getenv("TURNSTILE_TEST_MODEL");
+  if (model == nullptr) GTEST_SKIP() << "TURNSTILE_TEST_MODEL names no model file";
+  Person person;
+  ASSERT_EQ(person.run(ModelInfoOptions{model}), ExitCode::Done) << person.err;
+  for (const char* part : {"llama", "Q4_1", "tokens", "chat template", "KV cache", "yes"}) {
+    EXPECT_NE(person.out.find(part), std::string::npos) << part << "\n" << person.out;
+  }
+}
+
+TEST(Version, SaysWhatTheBinaryIs) {
+  Person person;
+  EXPECT_EQ(person.run(VersionOptions{}), ExitCode::Done);
+  EXPECT_TRUE(person.out.starts_with("turnstile ")) << person.out;
+  for (const char* part : {"\ncommit ", "\ncompiler ", "\ninstruction set ", "\nCUDA none"}) {
+    EXPECT_NE(person.out.find(part), std::string::npos) << part;
+  }
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
