@@ -95,16 +95,14 @@ tl::expected<void, LoadError> GgufParser::read_header() {
   if (!read_number(key_count_)) return tl::unexpected(cut_short("the key count"));
   if (tensor_count_ > GgufLimits::kMaxTensors ||
       tensor_count_ > bytes_left() / kMinTensorInfoBytes) {
-    return tl::unexpected(error_at(
-        counts_at, "tensor count " + std::to_string(tensor_count_) +
-                       " is more than the file can hold (limit " +
-                       std::to_string(GgufLimits::kMaxTensors) + ")"));
+    return tl::unexpected(error_at(counts_at, "tensor count " + std::to_string(tensor_count_) +
+                                                  " is more than the file can hold (limit " +
+                                                  std::to_string(GgufLimits::kMaxTensors) + ")"));
   }
   if (key_count_ > GgufLimits::kMaxKeys || key_count_ > bytes_left() / kMinKeyValueBytes) {
-    return tl::unexpected(error_at(
-        counts_at + 8, "key count " + std::to_string(key_count_) +
-                           " is more than the file can hold (limit " +
-                           std::to_string(GgufLimits::kMaxKeys) + ")"));
+    return tl::unexpected(error_at(counts_at + 8, "key count " + std::to_string(key_count_) +
+                                                      " is more than the file can hold (limit " +
+                                                      std::to_string(GgufLimits::kMaxKeys) + ")"));
   }
   return {};
 }
@@ -194,9 +192,9 @@ tl::expected<GgufFile::Value, LoadError> GgufParser::read_array(std::string_view
     for (std::uint64_t i = 0; i < value.count; ++i) {
       std::string_view text;
       if (!read_text(text)) {
-        return tl::unexpected(key_error(
-            key, "string " + std::to_string(i) + " of " + std::to_string(value.count) +
-                     " goes beyond the end of the file"));
+        return tl::unexpected(key_error(key, "string " + std::to_string(i) + " of " +
+                                                 std::to_string(value.count) +
+                                                 " goes beyond the end of the file"));
       }
     }
   }
@@ -214,15 +212,15 @@ tl::expected<void, LoadError> GgufParser::read_alignment() {
   const GgufFile::Value* value = file_.find_value(kKey);
   if (value == nullptr) return {};
   if (value->type != GgufValueType::Uint32) {
-    return tl::unexpected(key_error(
-        kKey, "must be a uint32, is " + std::string(value_type_name(value->type))));
+    return tl::unexpected(
+        key_error(kKey, "must be a uint32, is " + std::string(value_type_name(value->type))));
   }
   alignment_ = *file_.get_uint(kKey);
   const bool is_power_of_two = alignment_ != 0 && (alignment_ & (alignment_ - 1)) == 0;
   if (!is_power_of_two || alignment_ < GgufLimits::kMinAlignment ||
       alignment_ > GgufLimits::kMaxAlignment) {
-    return tl::unexpected(key_error(kKey, std::to_string(alignment_) +
-                                              " is not a power of two from 8 to 4096"));
+    return tl::unexpected(
+        key_error(kKey, std::to_string(alignment_) + " is not a power of two from 8 to 4096"));
   }
   return {};
 }
@@ -249,13 +247,13 @@ tl::expected<void, LoadError> GgufParser::read_tensor(std::uint64_t index) {
     return tl::unexpected(cut_short("the name of tensor " + std::to_string(index)));
   }
   if (name.empty() || name.size() > GgufLimits::kMaxTensorNameBytes) {
-    return tl::unexpected(error_at(name_at, "tensor " + std::to_string(index) +
-                                                " has a name of " + std::to_string(name.size()) +
+    return tl::unexpected(error_at(name_at, "tensor " + std::to_string(index) + " has a name of " +
+                                                std::to_string(name.size()) +
                                                 " bytes (1 to 64 are allowed)"));
   }
   if (has_control_character(name)) {
-    return tl::unexpected(error_at(name_at, "the name of tensor " + std::to_string(index) +
-                                                " holds a control character"));
+    return tl::unexpected(error_at(
+        name_at, "the name of tensor " + std::to_string(index) + " holds a control character"));
   }
   if (!file_.tensor_index_.emplace(name, file_.tensors_.size()).second) {
     return tl::unexpected(tensor_error(name, "occurs twice"));
@@ -265,8 +263,8 @@ tl::expected<void, LoadError> GgufParser::read_tensor(std::uint64_t index) {
     return tl::unexpected(tensor_error(name, "the file ends inside its description"));
   }
   if (dimensions == 0 || dimensions > GgufLimits::kMaxDimensions) {
-    return tl::unexpected(tensor_error(
-        name, std::to_string(dimensions) + " dimensions (1 to 4 are allowed)"));
+    return tl::unexpected(
+        tensor_error(name, std::to_string(dimensions) + " dimensions (1 to 4 are allowed)"));
   }
   GgufTensor tensor;
   tensor.name = name;
@@ -277,8 +275,8 @@ tl::expected<void, LoadError> GgufParser::read_tensor(std::uint64_t index) {
       return tl::unexpected(tensor_error(name, "the file ends inside its description"));
     }
     if (extent == 0 || extent > GgufLimits::kMaxDimension) {
-      return tl::unexpected(tensor_error(
-          name, "dimension " + std::to_string(extent) + " is not in 1 to 4294967295"));
+      return tl::unexpected(
+          tensor_error(name, "dimension " + std::to_string(extent) + " is not in 1 to 4294967295"));
     }
   }
   if (!read_number(tensor.type) || !read_number(pending.offset)) {
@@ -299,18 +297,16 @@ tl::expected<std::uint64_t, LoadError> GgufParser::tensor_bytes(const GgufTensor
         tensor_error(tensor.name, "tensor type " + std::to_string(tensor.type) + " is unknown"));
   }
   if (tensor.shape[0] % info->block_elements != 0) {
-    return tl::unexpected(tensor_error(
-        tensor.name, "rows of " + std::to_string(tensor.shape[0]) +
-                         " elements are not whole blocks of " +
-                         std::to_string(info->block_elements) + " (" + std::string(info->name) +
-                         ")"));
+    return tl::unexpected(tensor_error(tensor.name, "rows of " + std::to_string(tensor.shape[0]) +
+                                                        " elements are not whole blocks of " +
+                                                        std::to_string(info->block_elements) +
+                                                        " (" + std::string(info->name) + ")"));
   }
   // One row is below 2^32 elements of at most 8 bytes, so only the product over rows can overflow.
   std::uint64_t total = tensor.shape[0] / info->block_elements * info->block_bytes;
   for (std::size_t i = 1; i < tensor.shape.size(); ++i) {
     if (tensor.shape[i] > std::numeric_limits<std::uint64_t>::max() / total) {
-      return tl::unexpected(
-          tensor_error(tensor.name, "its size in bytes does not fit 64 bits"));
+      return tl::unexpected(tensor_error(tensor.name, "its size in bytes does not fit 64 bits"));
     }
     total *= tensor.shape[i];
   }
@@ -325,9 +321,9 @@ tl::expected<void, LoadError> GgufParser::place_tensors() {
     GgufTensor& tensor = file_.tensors_[i];
     const auto [offset, byte_count] = pending_[i];
     if (offset % alignment_ != 0) {
-      return tl::unexpected(tensor_error(
-          tensor.name, "offset " + std::to_string(offset) + " is not a multiple of the alignment " +
-                           std::to_string(alignment_)));
+      return tl::unexpected(tensor_error(tensor.name, "offset " + std::to_string(offset) +
+                                                          " is not a multiple of the alignment " +
+                                                          std::to_string(alignment_)));
     }
     if (offset > data_bytes || byte_count > data_bytes - offset) {
       return tl::unexpected(tensor_error(
@@ -344,9 +340,9 @@ tl::expected<void, LoadError> GgufParser::place_tensors() {
   for (std::size_t i = 1; i < order.size(); ++i) {
     const PendingTensor& before = pending_[order[i - 1]];
     if (pending_[order[i]].offset < before.offset + before.byte_count) {
-      return tl::unexpected(tensor_error(
-          file_.tensors_[order[i]].name, "its data overlaps that of tensor " +
-                                             file_.tensors_[order[i - 1]].name));
+      return tl::unexpected(
+          tensor_error(file_.tensors_[order[i]].name,
+                       "its data overlaps that of tensor " + file_.tensors_[order[i - 1]].name));
     }
   }
   return {};

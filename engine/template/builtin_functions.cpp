@@ -91,8 +91,8 @@ Value call_strftime(RenderContext& context, const Arguments& arguments) {
   context.spend(format->size());
   auto text = format_time(*context.now(), format->text());
   if (!text) context.fail("strftime_now(): a conversion in the format is not supported");
-  return context.make_text(MarkedText(
-      std::move(*text), format->has_client_bytes() ? Origin::Client : Origin::Template));
+  return context.make_text(
+      MarkedText(std::move(*text), format->has_client_bytes() ? Origin::Client : Origin::Template));
 }
 
 [[noreturn]] void call_raise(RenderContext& context, const Arguments& arguments) {

@@ -60,8 +60,8 @@ class Template;
 class ChatTemplate {
  public:
   // `bos` and `eos` are the texts of those tokens, empty if the model has none.
-  static tl::expected<ChatTemplate, TemplateError> compile(std::string_view source,
-                                                           std::string bos, std::string eos);
+  static tl::expected<ChatTemplate, TemplateError> compile(std::string_view source, std::string bos,
+                                                           std::string eos);
 
   tl::expected<RenderedPrompt, TemplateError> render(std::span<const ChatMessage> messages,
                                                      bool add_generation_prompt,

@@ -63,8 +63,8 @@ void Evaluator::assign(const std::vector<NameId>& targets, bool unpacks, const V
   }
   std::vector<Value> parts = items_of(context_, value);
   if (parts.size() != targets.size()) {
-    context_.fail(std::to_string(parts.size()) + " values for " +
-                  std::to_string(targets.size()) + " names");
+    context_.fail(std::to_string(parts.size()) + " values for " + std::to_string(targets.size()) +
+                  " names");
   }
   for (std::size_t i = 0; i < parts.size(); ++i) set_variable(targets[i], std::move(parts[i]));
 }

@@ -235,8 +235,8 @@ Value Evaluator::call_value(const Value& callee, const Arguments& arguments) {
 
 Value Evaluator::call_macro(const MacroValue& value, const Arguments& arguments) {
   const MacroStatement& macro = *value.macro;
-  const bool is_alive = value.frame_index < frames_.size() &&
-                        frames_[value.frame_index].serial == value.frame_serial;
+  const bool is_alive =
+      value.frame_index < frames_.size() && frames_[value.frame_index].serial == value.frame_serial;
   if (!is_alive) {
     context_.fail("macro '" + names_.text(macro.name) + "' is called outside of its scope");
   }
@@ -259,8 +259,8 @@ Value Evaluator::call_macro(const MacroValue& value, const Arguments& arguments)
 void Evaluator::bind_parameters(const MacroStatement& macro, const Arguments& arguments) {
   const std::string& name = names_.text(macro.name);
   if (arguments.positional.size() > macro.parameters.size()) {
-    context_.fail("macro '" + name + "' takes at most " +
-                  std::to_string(macro.parameters.size()) + " arguments");
+    context_.fail("macro '" + name + "' takes at most " + std::to_string(macro.parameters.size()) +
+                  " arguments");
   }
   std::size_t used = 0;
   for (std::size_t i = 0; i < macro.parameters.size(); ++i) {

@@ -393,8 +393,8 @@ ExpressionPtr ExpressionParser::parse_subscript(ExpressionPtr object) {
   if (tokens_.at_operator(":")) {
     node->kind = ExpressionKind::Slice;
     for (int part = 0; part < 2; ++part) {
-      const bool is_given = tokens_.accept_operator(":") && !tokens_.at_operator(":") &&
-                            !tokens_.at_operator("]");
+      const bool is_given =
+          tokens_.accept_operator(":") && !tokens_.at_operator(":") && !tokens_.at_operator("]");
       node->operands.push_back(is_given ? parse_expression() : nullptr);
     }
   }
@@ -415,8 +415,8 @@ void ExpressionParser::parse_arguments(Expression& call) {
       fail_at(tokens_.line(), "arguments with * or ** are not supported");
     }
     const Token& next = tokens_.ahead();
-    const bool is_keyword = tokens_.at(TokenKind::Name) && next.kind == TokenKind::Operator &&
-                            next.text == "=";
+    const bool is_keyword =
+        tokens_.at(TokenKind::Name) && next.kind == TokenKind::Operator && next.text == "=";
     if (is_keyword) {
       KeywordArgument keyword;
       keyword.name = tokens_.take().text;

@@ -53,12 +53,9 @@ class JsonWriter {
 
   void append_hex(std::uint32_t unit) {
     constexpr std::string_view kHex = "0123456789abcdef";
-    const char escape[] = {'\\',
-                           'u',
-                           kHex[unit >> 12 & 15],
-                           kHex[unit >> 8 & 15],
-                           kHex[unit >> 4 & 15],
-                           kHex[unit & 15]};
+    const char escape[] = {
+        '\\',           'u', kHex[unit >> 12 & 15], kHex[unit >> 8 & 15], kHex[unit >> 4 & 15],
+        kHex[unit & 15]};
     own({escape, sizeof escape});
   }
 

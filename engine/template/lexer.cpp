@@ -12,9 +12,7 @@ namespace turnstile::engine {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_part(char c) { return is_name_start(c) || is_digit(c); }
 
 // Longer operators first.
@@ -119,8 +117,7 @@ class Lexer {
 
   void read_tag(bool is_output) {
     const int begin_line = line_;
-    tokens_.push_back(
-        {is_output ? TokenKind::OutputBegin : TokenKind::BlockBegin, {}, line_});
+    tokens_.push_back({is_output ? TokenKind::OutputBegin : TokenKind::BlockBegin, {}, line_});
     const std::string_view marker = is_output ? "}}" : "%}";
     std::vector<char> open_brackets;
     while (true) {
@@ -195,9 +192,8 @@ class Lexer {
 
   void read_operator(std::vector<char>& open_brackets) {
     const std::string_view rest = source_.substr(position_);
-    const auto op = std::find_if(kOperators.begin(), kOperators.end(), [&](std::string_view o) {
-      return rest.substr(0, o.size()) == o;
-    });
+    const auto op = std::find_if(kOperators.begin(), kOperators.end(),
+                                 [&](std::string_view o) { return rest.substr(0, o.size()) == o; });
     if (op == kOperators.end()) fail_at(line_, "unexpected character in a tag");
     const char c = (*op)[0];
     if (c == '(' || c == '[' || c == '{') open_brackets.push_back(c);

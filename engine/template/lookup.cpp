@@ -55,13 +55,13 @@ SliceBounds slice_bounds(std::optional<std::int64_t> start, std::optional<std::i
 template <typename Use>
 void for_each_position(RenderContext& context, SliceBounds bounds, Use use) {
   // The steps stay within [-1, size], so adding one more cannot overflow after clamping `step`.
-  const std::int64_t span = bounds.step > 0 ? bounds.stop - bounds.start
-                                            : bounds.start - bounds.stop;
+  const std::int64_t span =
+      bounds.step > 0 ? bounds.stop - bounds.start : bounds.start - bounds.stop;
   if (span <= 0) return;
   const std::uint64_t step = bounds.step > 0 ? static_cast<std::uint64_t>(bounds.step)
                                              : 0 - static_cast<std::uint64_t>(bounds.step);
   const std::uint64_t count = (static_cast<std::uint64_t>(span) - 1) / step + 1;
-  context.spend(count / 16);
+  context.spend(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t offset = i * step;
     use(static_cast<std::size_t>(bounds.step > 0
@@ -139,11 +139,9 @@ Value slice_of(RenderContext& context, const Value& object, const Value& start, 
     return context.make_text(std::move(result));
   }
   if (const ListValue* list = object.as_list()) {
-    context.spend(list->items.size() / 16);
     std::vector<Value> items;
     for_each_position(context, slice_bounds(first, last, step_number, list->items.size()),
                       [&](std::size_t i) { items.push_back(list->items[i]); });
-    context.spend(items.size());
     return list->is_tuple ? context.make_tuple(std::move(items))
                           : context.make_list(std::move(items));
   }

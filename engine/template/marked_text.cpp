@@ -30,9 +30,9 @@ void MarkedText::append_slice(const MarkedText& other, std::size_t begin, std::s
   assert(begin <= end && end <= other.size() && "a slice lies inside the text");
   const std::size_t at = text_.size();
   text_.append(other.text_, begin, end - begin);
-  auto range = std::upper_bound(
-      other.client_.begin(), other.client_.end(), begin,
-      [](std::size_t position, const ByteRange& r) { return position < r.end; });
+  auto range =
+      std::upper_bound(other.client_.begin(), other.client_.end(), begin,
+                       [](std::size_t position, const ByteRange& r) { return position < r.end; });
   for (; range != other.client_.end() && range->begin < end; ++range) {
     mark(at + std::max(range->begin, begin) - begin, at + std::min(range->end, end) - begin);
   }

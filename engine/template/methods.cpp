@@ -15,9 +15,9 @@ constexpr std::array<std::string_view, 18> kTextMethods = {
     "capitalize", "count",        "endswith",     "find",       "join",  "lower",
     "lstrip",     "removeprefix", "removesuffix", "replace",    "rfind", "rsplit",
     "rstrip",     "split",        "splitlines",   "startswith", "strip", "upper"};
-constexpr std::array<std::string_view, 11> kListMethods = {
-    "append", "clear",  "copy", "count",   "extend", "index",
-    "insert", "pop",    "remove", "reverse", "sort"};
+constexpr std::array<std::string_view, 11> kListMethods = {"append", "clear",   "copy",   "count",
+                                                           "extend", "index",   "insert", "pop",
+                                                           "remove", "reverse", "sort"};
 constexpr std::array<std::string_view, 11> kDictMethods = {
     "clear", "copy",    "fromkeys",   "get",    "items", "keys",
     "pop",   "popitem", "setdefault", "update", "values"};
@@ -38,8 +38,7 @@ const MarkedText* optional_text(const RenderContext& context, const Value* value
   if (value == nullptr || value->is_none()) return nullptr;
   const MarkedText* text = value->as_text();
   if (text == nullptr) {
-    context.fail(std::string(method) + "() needs a text, not a " +
-                 std::string(value->type_name()));
+    context.fail(std::string(method) + "() needs a text, not a " + std::string(value->type_name()));
   }
   return text;
 }

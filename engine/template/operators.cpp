@@ -194,8 +194,7 @@ Value add(RenderContext& context, const Value& left, const Value& right) {
     sum.append(*right.as_text());
     return context.make_text(std::move(sum));
   }
-  if (left.is_list() && right.is_list() &&
-      left.as_list()->is_tuple == right.as_list()->is_tuple) {
+  if (left.is_list() && right.is_list() && left.as_list()->is_tuple == right.as_list()->is_tuple) {
     std::vector<Value> items = items_of(context, left);
     const std::vector<Value>& more = right.as_list()->items;
     context.spend(more.size());
@@ -240,8 +239,7 @@ bool is_less(RenderContext& context, const Value& left, const Value& right) {
     context.spend_bytes(std::min(left.as_text()->size(), right.as_text()->size()));
     return left.as_text()->text() < right.as_text()->text();
   }
-  if (left.is_list() && right.is_list() &&
-      left.as_list()->is_tuple == right.as_list()->is_tuple) {
+  if (left.is_list() && right.is_list() && left.as_list()->is_tuple == right.as_list()->is_tuple) {
     return lists_less(context, *left.as_list(), *right.as_list());
   }
   fail_operands(context, "<", left, right);

@@ -41,7 +41,8 @@ Value RenderContext::make_text(MarkedText text) {
 }
 
 void RenderContext::check_item(const Value& item) {
-  if (item.depth() >= RenderLimits::kMaxValueDepth) fail("lists, dicts or namespaces are nested too deeply");
+  if (item.depth() >= RenderLimits::kMaxValueDepth)
+    fail("lists, dicts or namespaces are nested too deeply");
 }
 
 Value RenderContext::make_list(std::vector<Value> items) {

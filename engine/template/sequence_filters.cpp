@@ -26,8 +26,8 @@ Value filter_join(RenderContext& context, const Value& input, const Arguments& a
     if (!is_first) result.append(separator);
     is_first = false;
     context.spend_bytes(separator.size());
-    append_str(context,
-               is_present(given[1]) ? item_at_path(context, item, *given[1]) : item, result);
+    append_str(context, is_present(given[1]) ? item_at_path(context, item, *given[1]) : item,
+               result);
   }
   return context.make_text(std::move(result));
 }
@@ -77,8 +77,8 @@ Value filter_sum(RenderContext& context, const Value& input, const Arguments& ar
   const auto given = bind_arguments(context, arguments, "sum", {"attribute", "start"});
   Value total = given[1] == nullptr ? Value::integer(0) : *given[1];
   for (const Value& item : items_of(context, input)) {
-    total = add(context, total,
-                is_present(given[0]) ? item_at_path(context, item, *given[0]) : item);
+    total =
+        add(context, total, is_present(given[0]) ? item_at_path(context, item, *given[0]) : item);
   }
   return total;
 }
@@ -249,12 +249,12 @@ Value item_at_path(RenderContext& context, const Value& object, const Value& pat
   while (true) {
     const std::size_t dot = rest.find('.');
     const std::string part(rest.substr(0, dot));
-    const bool is_number = !part.empty() && part.size() < 10 &&
-                           std::all_of(part.begin(), part.end(),
-                                       [](char c) { return c >= '0' && c <= '9'; });
-    value = item_of(context, value,
-                    is_number ? Value::integer(std::stoi(part))
-                              : Value::text(part, Origin::Template));
+    const bool is_number =
+        !part.empty() && part.size() < 10 &&
+        std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    value =
+        item_of(context, value,
+                is_number ? Value::integer(std::stoi(part)) : Value::text(part, Origin::Template));
     if (dot == std::string_view::npos) return value;
     rest.remove_prefix(dot + 1);
   }
@@ -262,14 +262,11 @@ Value item_at_path(RenderContext& context, const Value& object, const Value& pat
 
 std::vector<FilterFunction> sequence_filters() {
   return {
-      {"dictsort", filter_dictsort},     {"first", filter_first},
-      {"items", filter_items},           {"join", filter_join},
-      {"last", filter_last},             {"list", filter_list},
-      {"map", filter_map},               {"reject", filter_reject},
-      {"rejectattr", filter_rejectattr}, {"reverse", filter_reverse},
-      {"select", filter_select},         {"selectattr", filter_selectattr},
-      {"sort", filter_sort},             {"sum", filter_sum},
-      {"unique", filter_unique},
+      {"dictsort", filter_dictsort}, {"first", filter_first},   {"items", filter_items},
+      {"join", filter_join},         {"last", filter_last},     {"list", filter_list},
+      {"map", filter_map},           {"reject", filter_reject}, {"rejectattr", filter_rejectattr},
+      {"reverse", filter_reverse},   {"select", filter_select}, {"selectattr", filter_selectattr},
+      {"sort", filter_sort},         {"sum", filter_sum},       {"unique", filter_unique},
   };
 }
 

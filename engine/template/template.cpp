@@ -13,8 +13,8 @@ tl::expected<std::shared_ptr<const Template>, TemplateError> Template::compile(
     std::string_view source) {
   if (source.size() > RenderLimits::kMaxSourceBytes) {
     return tl::unexpected(TemplateError{
-        1, "the template has more than " + std::to_string(RenderLimits::kMaxSourceBytes) +
-               " bytes"});
+        1,
+        "the template has more than " + std::to_string(RenderLimits::kMaxSourceBytes) + " bytes"});
   }
   std::shared_ptr<Template> compiled(new Template());
   const std::string normalized = normalize_source(source);

@@ -114,8 +114,7 @@ std::vector<Value> split_at_text(RenderContext& context, const MarkedText& text,
 }
 
 std::vector<Value> split_at_text_from_right(RenderContext& context, const MarkedText& text,
-                                            std::string_view separator,
-                                            std::uint64_t max_splits) {
+                                            std::string_view separator, std::uint64_t max_splits) {
   check_backward_part(context, separator);
   std::vector<Value> parts;
   std::size_t end = text.size();

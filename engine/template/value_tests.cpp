@@ -51,9 +51,7 @@ bool is_iterable(const Value& v) {
 bool test_case(RenderContext& context, const Value& input, const Arguments& arguments, bool upper) {
   expect_none(context, arguments);
   const MarkedText text = to_str(context, input);
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (std::none_of(text.text().begin(), text.text().end(), is_letter)) return false;
   return text.text() == (upper ? to_upper(text) : to_lower(text)).text();
 }

@@ -32,7 +32,7 @@ class Detokenizer {
  private:
   std::array<char, 3> pending_{};
   std::uint8_t pending_count_ = 0;
-  std::uint8_t needed_ = 0;                   // continuation bytes still to come
+  std::uint8_t needed_ = 0;                      // continuation bytes still to come
   std::uint8_t lowest_ = 0x80, highest_ = 0xBF;  // allowed range of the next one
 };
 

@@ -29,9 +29,8 @@ void Tokenizer::encode_run(std::string_view run, std::vector<TokenId>& out) cons
 }
 
 void Tokenizer::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
-  const TokenId whole = whole_pieces_.find(PieceTable::hash_of(piece), [&](TokenId id) {
-    return token_bytes(id) == piece;
-  });
+  const TokenId whole = whole_pieces_.find(PieceTable::hash_of(piece),
+                                           [&](TokenId id) { return token_bytes(id) == piece; });
   if (whole != PieceTable::kNone) {
     out.push_back(whole);
     return;

@@ -242,8 +242,7 @@ tl::expected<void, LoadError> Tokenizer::add_merges(const TokenizerParts& parts)
       return key_error(kMergesKey, "merge " + std::to_string(rank) +
                                        " names a token that is not in the vocabulary");
     }
-    merges_.insert(left->second, right->second,
-                   {static_cast<std::uint32_t>(rank), result->second});
+    merges_.insert(left->second, right->second, {static_cast<std::uint32_t>(rank), result->second});
   }
   merges_.find_order(vocab_size());
   // A piece that is a token may be looked up only if merging would arrive at that token too.

@@ -35,10 +35,9 @@ inline DecodedChar decode_utf8(std::string_view text, std::size_t at) {
     const std::uint32_t c = (first & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F);
     if (c >= 0x800 && (c < 0xD800 || c > 0xDFFF)) return {c, 3};
   }
-  if (first >= 0xF0 && first <= 0xF4 && left >= 4 && continues(1) && continues(2) &&
-      continues(3)) {
-    const std::uint32_t c = (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 |
-                            (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
+  if (first >= 0xF0 && first <= 0xF4 && left >= 4 && continues(1) && continues(2) && continues(3)) {
+    const std::uint32_t c =
+        (first & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F);
     if (c >= 0x10000 && c <= 0x10FFFF) return {c, 4};
   }
   return {kInvalidCodePoint, 1};
