@@ -71,13 +71,14 @@ void attend(const KvLayout& layout, const std::byte* layer_kv, const AttentionRo
   assert(rows.q_heads % layout.kv_heads == 0 && "query heads form equal groups");
   assert(row_begin >= 0 && row_end <= rows.rows && "rows of this sequence");
   const int group = rows.q_heads / layout.kv_heads;
+  const std::size_t dim = static_cast<std::size_t>(layout.head_dim);
   const auto head_base = [&](int block_index) {
     return layer_kv + layout.offset(0, rows.blocks[block_index], kv_head);
   };
   for (int r = row_begin; r < row_end; ++r) {
     const int visible = rows.first_position + r + 1;
     for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      const std::size_t head = static_cast<std::size_t>(h) * static_cast<std::size_t>(layout.head_dim);
+      const std::size_t head = static_cast<std::size_t>(h) * dim;
       const float* q = rows.q + static_cast<std::size_t>(r) * rows.q_stride + head;
       float* out = rows.out + static_cast<std::size_t>(r) * rows.out_stride + head;
       std::fill_n(out, layout.head_dim, 0.0F);

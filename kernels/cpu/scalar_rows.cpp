@@ -82,15 +82,14 @@ void kv_write(const KvLayout& layout, std::byte* layer_kv, BlockId block, int sl
          "the slot is inside the pool");
   const std::size_t dim = static_cast<std::size_t>(layout.head_dim);
   const std::size_t size = layout.element_bytes();
+  const std::size_t at = static_cast<std::size_t>(slot);
   for (int h = 0; h < layout.kv_heads; ++h) {
     std::byte* keys = layer_kv + layout.offset(0, block, h);
     std::byte* values = keys + dim * kKvBlockTokens * size;
     for (std::size_t d = 0; d < dim; ++d) {
       const std::size_t from = static_cast<std::size_t>(h) * dim + d;
-      store_element(layout.type, keys + (d * kKvBlockTokens + static_cast<std::size_t>(slot)) * size,
-                    k[from]);
-      store_element(layout.type, values + (static_cast<std::size_t>(slot) * dim + d) * size,
-                    v[from]);
+      store_element(layout.type, keys + (d * kKvBlockTokens + at) * size, k[from]);
+      store_element(layout.type, values + (at * dim + d) * size, v[from]);
     }
   }
 }

@@ -53,7 +53,8 @@ struct Sequence {
   // Attention of rows [first, first + count) in one call a kv head, or in the given pieces.
   std::vector<float> attend(const KernelTable& table, int first, int count, int piece) const {
     std::vector<float> out(static_cast<std::size_t>(count) * row_floats(), -1.0F);
-    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, q_heads / layout.kv_heads));
+    const int group = q_heads / layout.kv_heads;
+    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, group));
     const AttentionRows rows{.q = q.data() + static_cast<std::size_t>(first) * row_floats(),
                              .q_stride = row_floats(),
                              .out = out.data(),

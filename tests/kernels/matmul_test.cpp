@@ -40,7 +40,7 @@ TEST(Matmul, GivesTheHandComputedProduct) {
   // columns 0 and 16 and -127 in column 31, so the row's scale is 1 and q are the values.
   std::vector<std::byte> file(18);
   file[1] = std::byte{0x38};  // 0.5
-  for (int c = 0; c < 16; ++c) file[static_cast<std::size_t>(2 + c)] = static_cast<std::byte>(c * 17);
+  for (std::size_t c = 0; c < 16; ++c) file[2 + c] = static_cast<std::byte>(c * 17);
   std::vector<std::byte> panels(panel_bytes(WeightType::Q4_0, 1, 32));
   pack_panels(WeightType::Q4_0, file.data(), 1, 32, 0, 1, panels.data());
   std::mt19937 random(1);

@@ -70,7 +70,7 @@ TEST(RmsNorm, IsCloseToTheDoubleReferenceAndMayWorkInPlace) {
       std::vector<float> x = random_floats(static_cast<std::size_t>(n), random);
       const std::vector<float> weight = random_floats(static_cast<std::size_t>(n), random);
       double squares = 0.0;
-      for (const float value : x) squares += static_cast<double>(value) * static_cast<double>(value);
+      for (const double value : x) squares += value * value;
       const double factor = 1.0 / std::sqrt(squares / n + 1e-5);
       std::vector<float> out(x.size());
       table->rms_norm(x.data(), weight.data(), n, 1e-5F, out.data());
