@@ -222,7 +222,8 @@ const char* name_of(WeightType type) {
 }
 
 void register_level(Level level) {
-  const std::string of_level = "/" + std::string(to_string(level)) + "/";
+  std::string of_level = "/";
+  of_level.append(to_string(level)).append("/");
   for (const Shape& shape :
        {Shape{WeightType::Q4_1, kHidden, kHidden}, {WeightType::Q4_1, kKvWidth, kHidden},
         {WeightType::Q4_1, kFeedForward, kHidden}, {WeightType::Q4_1, kHidden, kFeedForward},
