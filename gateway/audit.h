@@ -6,7 +6,8 @@
 //    '---------------------------- these exact bytes, SHA-256 ---------------'
 //
 // `prev` of the first line is 64 zeros. An edited, removed, added or moved line breaks the chain at
-// the place where it happened (gateway/audit_verify.h finds it); the chain crosses files and starts.
+// the place where it happened (gateway/audit_verify.h finds it). The chain crosses files and starts
+// of the program.
 //
 //   kind        when
 //   refused     policy or the gateway said no to an arrived request (alone)

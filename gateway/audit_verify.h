@@ -6,7 +6,7 @@
 //   a removed, added or moved line  `seq` does not follow, or `prev` is not the line before
 //   a missing file                  the numbers of the files have a gap, or the first one is gone
 //   text that is not a record       a damaged or foreign line, bytes after a line
-//   a torn last line                the end of the last file is part of a line: what a crash leaves.
+//   a torn last line                the last file ends in part of a line: what a crash leaves.
 //                                   Reported, and not counted as damage.
 //
 // Not found: whole lines taken off the end. Nothing in the log can show that; compare the last

@@ -3,8 +3,8 @@
 // A client in a retry loop can be refused 25,000 times a second; a record each would fill the disk
 // and hide everybody else. Rules (interface.md 9):
 //
-//   RefusalCoalescer    by key: the first 100 refusals of a second are records of their own, the rest
-//                       of that second is one record per code and class, with a count
+//   RefusalCoalescer    by key: the first 100 refusals of a second are records of their own, the
+//                       rest of it is one record per code and class, with a count
 //   StrangerCoalescer   by address: the first failure is a record, what follows within a minute is
 //                       one record with a count at the end of the minute
 //

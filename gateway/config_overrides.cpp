@@ -11,7 +11,8 @@ namespace {
 // Visits all settings of a section and assigns the one that the flag stands for.
 class OverrideReader final : public SettingVisitor {
  public:
-  OverrideReader(std::string_view wanted, std::string_view value) : wanted_(wanted), value_(value) {}
+  OverrideReader(std::string_view wanted, std::string_view value)
+      : wanted_(wanted), value_(value) {}
 
   void address(std::string_view name, ListenAddress& field) override {
     if (is_wanted(name)) result_ = assign_address(value_, field);

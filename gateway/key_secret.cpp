@@ -93,9 +93,10 @@ KeyHasher::KeyHasher(std::string_view pepper) : context_(std::make_unique<Contex
   context_->context = EVP_MAC_CTX_new(context_->mac);
   char digest[] = "SHA256";
   const OSSL_PARAM params[] = {
-      OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0), OSSL_PARAM_construct_end()};
-  const int ok = EVP_MAC_init(context_->context, reinterpret_cast<const unsigned char*>(pepper.data()),
-                              pepper.size(), params);
+      OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
+      OSSL_PARAM_construct_end()};
+  const auto* key = reinterpret_cast<const unsigned char*>(pepper.data());
+  const int ok = EVP_MAC_init(context_->context, key, pepper.size(), params);
   assert(ok == 1 && "HMAC-SHA-256 takes any key");
   static_cast<void>(ok);
 }

@@ -5,9 +5,10 @@
 //                     finds the entry            the whole text through HMAC-SHA-256(pepper, .),
 //                                                compared with the stored hash in constant time
 //
-// keys.toml holds ids, teams, limits and hashes, never a secret. The pepper is a separate 0600 file:
-// a stolen keys.toml alone cannot be tested against guesses. A malformed text and an unknown id cost
-// the same HMAC and the same comparison as a known one, so that time tells nobody which ids exist.
+// keys.toml holds ids, teams, limits and hashes, never a secret. The pepper is a separate 0600
+// file: a stolen keys.toml alone cannot be tested against guesses. A malformed text and an unknown
+// id cost the same HMAC and the same comparison as a known one, so that time tells nobody which ids
+// exist.
 //
 // Thread:  I/O. Cost of authenticate(): one HMAC of 50 bytes, about 1 us.
 // Reload:  reload_if_changed() compares inode, size and mtime; a file with errors changes nothing.

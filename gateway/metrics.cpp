@@ -281,7 +281,9 @@ void Metrics::State::observe_finished(const RequestRecord& record) {
   observe_if(VllmQueueTime, record.queue_time());
   observe_if(VllmPrefillTime, record.prefill_time());
   observe_if(VllmDecodeTime, record.decode_time());
-  if (record.last_token) observe(VllmInferenceTime, to_seconds(*record.last_token - *record.dispatched));
+  if (record.last_token) {
+    observe(VllmInferenceTime, to_seconds(*record.last_token - *record.dispatched));
+  }
 }
 
 void Metrics::on_auth_failure() { state_->count(MetricId::AuthFailures).Increment(); }

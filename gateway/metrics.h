@@ -9,7 +9,7 @@
 // Labels come from closed sets: classes and teams of the policy (the first 200 teams, the rest
 // `other`), codes of the interface. Nothing a client sends becomes a label.
 //
-// Thread: I/O. Cost: a method is a few counter increments; handles are looked up once per label set.
+// Thread: I/O. Cost: a method is a few counter increments; handles are made once per label set.
 // Tests:  tests/gateway/metrics_test.cpp (text against a golden; the balance over random lives).
 #pragma once
 

@@ -1,8 +1,8 @@
 // metrics_table.h: every series that the program exposes, once.
 //
 // name, type, labels, buckets and help text; the help names the unit and, for a histogram, why its
-// bounds are what they are. The vllm: families keep vLLM's names, types and bounds, so that existing
-// dashboards work; finer bounds are added below 0.3 s, where a small model lives.
+// bounds are what they are. The vllm: families keep vLLM's names, types and bounds, so that
+// existing dashboards work; finer bounds are added below 0.3 s, where a small model lives.
 #pragma once
 
 #include <array>

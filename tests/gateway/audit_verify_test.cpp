@@ -45,7 +45,7 @@ struct Log {
 
   Log() {
     const Lines all = good_lines(12);
-    for (int i = 0; i < 3; ++i) files.push_back(Lines(all.begin() + 4 * i, all.begin() + 4 * i + 4));
+    for (auto at = all.begin(); at != all.end(); at += 4) files.push_back(Lines(at, at + 4));
   }
   std::string name(std::size_t i) const {
     return "audit-00000" + std::to_string(i + 1) + ".jsonl";

@@ -67,8 +67,8 @@ TEST(KeySecret, HasItsFormAndItsOwnCheckCharacters) {
   }
 }
 
-// CRC-32 of that text is 0x3641970A, which is 0zbOKg in base 62; computed with zlib, so that another
-// implementation of the format agrees.
+// CRC-32 of that text is 0x3641970A, which is 0zbOKg in base 62; computed with zlib, so that
+// another implementation of the format agrees.
 TEST(KeySecret, CheckCharactersAreCrc32InBase62) {
   const std::string body = "gw_00000000_" + std::string(32, '0');
   EXPECT_TRUE(public_id_of(body + "0zbOKg"));

@@ -303,7 +303,9 @@ TEST(MetricsTable, BucketsContainVllmsBounds) {
     if (bounds == vllm.end()) continue;
     ++found;
     const std::set<double> ours(row.buckets.begin(), row.buckets.end());
-    for (const double bound : bounds->second) EXPECT_TRUE(ours.contains(bound)) << row.name << bound;
+    for (const double bound : bounds->second) {
+      EXPECT_TRUE(ours.contains(bound)) << row.name << " " << bound;
+    }
   }
   EXPECT_EQ(found, vllm.size());
 }

@@ -242,6 +242,30 @@ TEST(ModelInfo, DescribesTheRealModel) {
   }
 }
 
+TEST(ServeCheck, NamesWhatIsMissingAndTheRemedy) {
+  Person person;
+  const fs::path model = person.folder.write("bad.gguf", "GGUFx");
+  person.init();
+  EXPECT_EQ(person.run(ServeOptions{person.config(), true, {}}), ExitCode::Environment);
+  EXPECT_NE(person.err.find("turnstile serve MODEL"), std::string::npos) << person.err;
+
+  const CommandLineOverrides with_model{{"MODEL", "models.path", model.string()}};
+  EXPECT_EQ(person.run(ServeOptions{person.config(), true, with_model}), ExitCode::Environment);
+  EXPECT_NE(person.err.find("bad.gguf"), std::string::npos) << person.err;
+
+  fs::remove(person.home() / "keys.toml");
+  EXPECT_EQ(person.run(ServeOptions{person.config(), true, with_model}), ExitCode::Environment);
+  EXPECT_NE(person.err.find("turnstile init"), std::string::npos) << person.err;
+
+  person.folder.write("home/policies.toml", "schema = 1\nnope = 2\n");
+  EXPECT_EQ(person.run(ServeOptions{person.config(), true, with_model}), ExitCode::No);
+  EXPECT_NE(person.err.find("policies.toml:2:"), std::string::npos) << person.err;
+
+  person.folder.write("home/turnstile.toml", "[audit]\nmode = \"group\"\n");
+  EXPECT_EQ(person.run(ServeOptions{person.config(), true, with_model}), ExitCode::No);
+  EXPECT_NE(person.err.find("is not available in this build"), std::string::npos) << person.err;
+}
+
 TEST(Version, SaysWhatTheBinaryIs) {
   Person person;
   EXPECT_EQ(person.run(VersionOptions{}), ExitCode::Done);
