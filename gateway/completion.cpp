@@ -106,7 +106,8 @@ Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequ
     switch (event) {
       case EventKind::Progress:
         if (live.engine_is_done()) {
-          co_return stream.has_fault() ? RequestEnd::engine_fault() : RequestEnd::completed();
+          const bool went_well = !stream.has_fault() && !live.engine_has_failed();
+          co_return went_well ? RequestEnd::completed() : RequestEnd::engine_fault();
         }
         if (stream.pending().empty()) break;
         if (!session.has_answered()) session.begin_stream(header_lines);
@@ -261,8 +262,11 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
     context.metrics.on_running(record);
     context.metrics.on_verdict(record, Metrics::Verdict::Admitted, {});
     context.audit.admitted(record);
-    if (!live.submit(engine_requests(context, live, *request, std::move(*prompts), *resolved),
-                     stream)) {
+    if (context.engine_has_failed) {
+      end = RequestEnd::engine_fault();
+    } else if (!live.submit(
+                   engine_requests(context, live, *request, std::move(*prompts), *resolved),
+                   stream)) {
       end = RequestEnd::overloaded();
     }
   }

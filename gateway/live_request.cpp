@@ -176,6 +176,8 @@ void LiveRequest::end_of_step(policy::Instant now) {
 }
 
 void LiveRequest::on_engine_fault() {
+  // What ended before the fault keeps its end, although its Progress may not be read yet.
+  engine_has_failed_ = open_engine_requests_ > 0;
   open_engine_requests_ = 0;
   mailbox_.put(EventKind::EngineFault);
 }

@@ -67,6 +67,7 @@ class LiveRequest {
   // Stops what the engine still computes; nothing more is streamed.
   void cancel();
   bool engine_is_done() const { return open_engine_requests_ == 0; }
+  bool engine_has_failed() const { return engine_has_failed_; }  // before it was done
 
   // Settles everything. `kind` is what policy is told when a permit was held.
   void release(policy::EndKind kind);
@@ -101,6 +102,7 @@ class LiveRequest {
   std::vector<engine::RequestId> engine_requests_;
   std::uint32_t open_engine_requests_ = 0;
   bool is_cancelled_ = false;
+  bool engine_has_failed_ = false;
 
   Usage usage_;
   std::int64_t prompt_tokens_computed_ = 0;

@@ -74,6 +74,8 @@ void Server::run() {
   }
   next_second_ = context_.clock.now() + kSecond;
   loop_.run([this] { end_of_turn(); });
+  sessions_.abandon_all();
+  while (sessions_.size() > 0) loop_.context().poll();
 }
 
 bool Server::has_room(const PeerAddress& peer, ListenerKind kind) const {

@@ -23,6 +23,14 @@ void SessionSet::adopt(std::unique_ptr<Connection> connection, ListenerKind list
       });
 }
 
+void SessionSet::abandon_all() {
+  context_.live.fail_all();
+  for (const auto& [key, session] : sessions_) {
+    session->hang_up();
+    session->shut_down();
+  }
+}
+
 void SessionSet::shut_down_all() {
   for (const auto& [key, session] : sessions_) session->shut_down();
 }

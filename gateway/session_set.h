@@ -30,6 +30,10 @@ class SessionSet {
   // Tells every session that the server ends now.
   void shut_down_all();
 
+  // Cuts every connection off, so that each coroutine ends without waiting for anybody: a coroutine
+  // must not outlive what it refers to. Run the loop until size() is 0.
+  void abandon_all();
+
   std::size_t size() const { return sessions_.size(); }
 
  private:

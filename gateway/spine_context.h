@@ -52,6 +52,7 @@ struct SpineContext {
   BodyBudget& bodies;
   Drain& drain;
 
+  bool engine_has_failed = false;    // its requests were told
   std::size_t open_requests = 0;     // from a complete header to a written answer
   std::size_t open_connections = 0;  // sessions
   std::size_t handshakes = 0;        // sessions whose TLS handshake is not done
