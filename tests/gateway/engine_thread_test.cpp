@@ -1,0 +1,136 @@
+// The engine on its own thread, over a real Engine and a toy model. Runs under the thread sanitizer
+// as well: submissions, cancels, reports and the shutdown cross threads here.
+#include "gateway/engine_thread.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <map>
+#include <set>
+
+#include "gateway/clock.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/toy_tokenizer.h"
+
+namespace turnstile::gateway {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+engine::Limits limits() {
+  engine::Limits limits;
+  limits.max_model_len = 256;
+  limits.max_num_seqs = 8;
+  limits.max_num_batched_tokens = 64;
+  limits.kv_cache_blocks = 256;
+  return limits;
+}
+
+engine::Request request(engine::RequestId id, std::uint32_t max_tokens) {
+  engine::Request request;
+  request.id = id;
+  request.prompt = tests::toy_tokens("hello");
+  request.sampling.seed = id;
+  request.stop.max_tokens = max_tokens;
+  request.stop.ignore_eos = true;
+  return request;
+}
+
+// The I/O side: takes reports as they become ready and counts what they say.
+class Reader {
+ public:
+  explicit Reader(EngineThread& thread) : thread_(thread) {}
+
+  // Reads until `wanted` requests are done; false when that takes too long.
+  bool read_until_done(std::size_t wanted) {
+    while (done_.size() < wanted) {
+      pollfd ready{thread_.ready_fd(), POLLIN, 0};
+      if (poll(&ready, 1, kPatienceMs) != 1) return false;
+      thread_.clear_ready();
+      while (auto report = thread_.try_take()) {
+        for (const engine::Event& event : report->output.events) {
+          tokens_[event.request] += event.kind == engine::EventKind::Token;
+          if (event.kind == engine::EventKind::Finished && event.request_done) {
+            EXPECT_TRUE(done_.emplace(event.request, event.finish).second) << "ended twice";
+          }
+        }
+        EXPECT_LE(report->began, report->ended);
+        thread_.give_back(std::move(report));
+      }
+    }
+    return true;
+  }
+
+  std::map<engine::RequestId, engine::FinishReason> done_;
+  std::map<engine::RequestId, std::uint32_t> tokens_;
+
+ private:
+  EngineThread& thread_;
+};
+
+TEST(EngineThread, EveryRequestEndsOnceWithItsTokens) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  Reader reader(thread);
+  for (engine::RequestId id = 1; id <= 40; ++id) {
+    ASSERT_TRUE(thread.try_submit(request(id, 10)));
+  }
+  ASSERT_TRUE(reader.read_until_done(40));
+  for (engine::RequestId id = 1; id <= 40; ++id) {
+    EXPECT_EQ(reader.done_.at(id), engine::FinishReason::Length);
+    EXPECT_EQ(reader.tokens_.at(id), 10U);
+  }
+  EXPECT_FALSE(thread.fault());
+}
+
+TEST(EngineThread, ACancelEndsARequestThatWouldRunForLong) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  Reader reader(thread);
+  for (engine::RequestId id = 1; id <= 8; ++id) {
+    ASSERT_TRUE(thread.try_submit(request(id, 240)));
+    thread.cancel(id);
+  }
+  ASSERT_TRUE(reader.read_until_done(8));
+  for (const auto& [id, reason] : reader.done_) {
+    EXPECT_EQ(reason, engine::FinishReason::Cancelled) << id;
+  }
+}
+
+TEST(EngineThread, ALateReaderLosesNoReport) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  // Far more steps than reports exist: the engine has to wait for them to come back.
+  ASSERT_TRUE(thread.try_submit(request(1, 200)));
+  pollfd ready{thread.ready_fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&ready, 1, kPatienceMs), 1);
+  Reader reader(thread);
+  ASSERT_TRUE(reader.read_until_done(1));
+  EXPECT_EQ(reader.tokens_.at(1), 200U);
+}
+
+TEST(EngineThread, MoreRequestsThanPermitsAreNotTaken) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 2);
+  EXPECT_TRUE(thread.try_submit(request(1, 5)));
+  EXPECT_TRUE(thread.try_submit(request(2, 5)));
+  EXPECT_FALSE(thread.try_submit(request(3, 5)));
+  Reader reader(thread);
+  ASSERT_TRUE(reader.read_until_done(2));
+  EXPECT_TRUE(thread.try_submit(request(4, 5)));
+  ASSERT_TRUE(reader.read_until_done(3));
+}
+
+TEST(EngineThread, StopsWithWorkInEveryPhase) {
+  const SystemClock clock;
+  for (engine::RequestId count = 0; count < 12; ++count) {
+    EngineThread thread(tests::toy_engine(limits()), clock, 64);
+    for (engine::RequestId id = 1; id <= count; ++id) {
+      EXPECT_TRUE(thread.try_submit(request(id, 200)));
+      if (id % 3 == 0) thread.cancel(id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
