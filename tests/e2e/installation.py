@@ -104,7 +104,7 @@ class RunningServer:
         threading.Thread(target=self._read_stdout, daemon=True).start()
         self.admin_url = self._announced("admin")
         self.url = self._announced("ready")
-        self.host, _, port = self.url.removeprefix("http://").partition(":")
+        self.host, _, port = self.url.partition("://")[2].partition(":")
         self.port = int(port)
 
     def _read_stdout(self):
