@@ -1,8 +1,8 @@
 // answer_lines.h: the header lines that every answer of a generating route carries after the key
 // check: x-turnstile-class, x-turnstile-policy and OpenAI's six x-ratelimit-*.
 //
-// Of the limits per minute on the key's path the one with the least remaining is shown; a limit that
-// is not set has no lines. The time until the bucket is full is "12ms", "1.2s" or "3m20s".
+// Of the limits per minute on the key's path the one with the least remaining is shown; a limit
+// that is not set has no lines. The time until the bucket is full is "12ms", "1.2s" or "3m20s".
 //
 // Thread: I/O.
 // Tests:  tests/gateway/answer_lines_test.cpp.

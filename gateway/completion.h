@@ -8,8 +8,8 @@
 // end, a deadline, the end of the server. The first terminal event decides how the request ends.
 //
 // Promises:
-//   1. A request that arrived ends once: one line of audit (`refused`, or `admitted` and `ended`, or
-//      `ended` alone), one outcome in the metrics, one line in requests.jsonl.
+//   1. A request that arrived ends once: one line of audit (`refused`, or `admitted` and `ended`,
+//      or `ended` alone), one outcome in the metrics, one line in requests.jsonl.
 //   2. Whatever happens, what it holds is given back in LiveRequest::release().
 //   3. No status is sent before dispatch, and no text after a cancel.
 //

@@ -1,7 +1,7 @@
 // drain.h: the way from serving to exit, as pure state.
 //
-//   Serving --begin()--> Delay --drain_delay--> Refusing --idle, or drain_timeout--> Ending --> exit
-//              |           |                       |                                   |
+//   Serving --begin()--> Delay --drain_delay--> Refusing --idle, or drain_timeout--> Ending -->
+//              exit |           |                       |                                   |
 //            readyz 503  still serves        503 draining                   error event to the rest
 //
 // drain_timeout counts from the end of the delay. A fault of the engine goes to Ending at once.

@@ -1,5 +1,5 @@
-// entry_check.h: what is looked at between the key and the verdict, and the answer to a request that
-// is invalid.
+// entry_check.h: what is looked at between the key and the verdict, and the answer to a request
+// that is invalid.
 //
 // Invalid requests are not arrived: they are counted by code and leave no line in the audit log.
 //

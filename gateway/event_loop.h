@@ -6,8 +6,9 @@
 // time to wake. So everything that arrived together is decided together.
 //
 // Thread:    I/O; the constructor and run() on the same thread. stop() from the I/O thread.
-// Why a class of our own around Asio: with FdWatch it is the only file that names Asio's descriptors,
-// timers and signals, so the rest compiles without them and a simulation can do without a kernel.
+// Why a class of our own around Asio: with FdWatch it is the only file that names Asio's
+// descriptors, timers and signals, so the rest compiles without them and a simulation can do
+// without a kernel.
 // Tests:     tests/gateway/socket_connection_test.cpp uses it over socket pairs.
 #pragma once
 

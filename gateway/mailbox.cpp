@@ -34,8 +34,8 @@ void Mailbox::discard(EventKind kind) {
   count_ = static_cast<std::size_t>(kept - pending_.begin());
 }
 
-// Parks the calling coroutine until put(). A function of its own: GCC 12 destroys a temporary lambda
-// twice when it stands inside a co_await expression.
+// Parks the calling coroutine until put(). A function of its own: GCC 12 destroys a temporary
+// lambda twice when it stands inside a co_await expression.
 auto Mailbox::parked() {
   return asio::async_initiate<const asio::use_awaitable_t<IoExecutor>, void()>(
       [this](auto handler) {

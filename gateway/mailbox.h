@@ -6,16 +6,16 @@
 //   engine:     Progress, EngineFault -+
 //   keys, drain: KeyRevoked, Shutdown -+
 //
-// A mailbox carries kinds, not data: what arrived lies with its owner (bytes in the connection, text
-// in the token stream, the refusal in the live request). So each kind needs to be pending once only,
-// the mailbox is as large as the enum, and a flood of tokens wakes the coroutine once a turn.
+// A mailbox carries kinds, not data: what arrived lies with its owner (bytes in the connection,
+// text in the token stream, the refusal in the live request). So each kind needs to be pending once
+// only, the mailbox is as large as the enum, and a flood of tokens wakes the coroutine once a turn.
 // The first terminal event wins because kinds come out in the order in which they went in.
 //
 // Thread:    I/O.
 // Lifetime:  owned by the session, which outlives its coroutine's waiting.
 // Errors:    none. A kind that is pending already is not stored again.
-// Cost:      O(1); put() to a waiting coroutine posts it to the io_context, so that it runs after the
-//            caller has finished and never inside it.
+// Cost:      O(1); put() to a waiting coroutine posts it to the io_context, so that it runs after
+//            the caller has finished and never inside it.
 // Why not awaitable operators (||): they cancel the loser, and a cancelled read or timer that had
 // already completed is an event lost.
 // Tests:     tests/gateway/mailbox_test.cpp.
@@ -35,8 +35,8 @@ namespace turnstile::gateway {
 // The coroutine type of connections and of the spine. `Executor` is the concrete one: a type-erased
 // executor would cost an allocation at each wake-up.
 //
-// In a coroutine `co_await` is a statement of its own or the initializer of a variable, never part of
-// a condition: GCC 12 resumes a finished frame after `while (co_await f())`.
+// In a coroutine `co_await` is a statement of its own or the initializer of a variable, never part
+// of a condition: GCC 12 resumes a finished frame after `while (co_await f())`.
 using IoExecutor = boost::asio::io_context::executor_type;
 template <typename T>
 using Awaitable = boost::asio::awaitable<T, IoExecutor>;

@@ -1,4 +1,5 @@
-// request_end.h: how an arrived request ended, as one value; record, audit and metrics follow from it.
+// request_end.h: how an arrived request ended, as one value; record, audit and metrics follow from
+// it.
 //
 // Thread: I/O.
 // Tests:  tests/gateway/completion_test.cpp (each end: status, body, audit lines, counters).

@@ -1,8 +1,7 @@
 // response_head.h: the first part of an HTTP answer as bytes.
 //
-//   ResponseHead head(out, 200);
-//   head.add("content-type", "application/json");
-//   head.end_with_length(body.size(), keep_alive);   or   head.end_chunked(keep_alive);
+// ResponseHead appends the status line, add() the fields, and one of end_with_length(),
+// end_chunked() and end_until_close() the empty line.
 //
 // Values are ours or were checked when they came in (no control bytes reach a header).
 //

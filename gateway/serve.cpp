@@ -27,7 +27,12 @@ namespace {
 
 using PolicyPointer = std::shared_ptr<const policy::PolicySet>;
 
-tl::expected<PolicyPointer, ExitCode> read_policy_file(const Config& config, std::ostream& err) {
+struct PolicyOnDisk {
+  PolicyPointer rules;
+  std::string sha256;  // of the file's bytes
+};
+
+tl::expected<PolicyOnDisk, ExitCode> read_policy_file(const Config& config, std::ostream& err) {
   const std::string name = config.policy.file.string();
   const auto text = read_whole_file(config.policy.file);
   if (!text) {
@@ -44,7 +49,7 @@ tl::expected<PolicyPointer, ExitCode> read_policy_file(const Config& config, std
   for (const auto& warning : result.warnings) err << policy::format_warning(warning) << '\n';
   for (const auto& error : result.errors) err << policy::format_error(error) << '\n';
   if (result.policy == nullptr) return tl::unexpected(ExitCode::No);
-  return result.policy;
+  return PolicyOnDisk{result.policy, hex_text(digest)};
 }
 
 tl::expected<KeyStore, ExitCode> read_keys(const Config& config, std::ostream& err) {
@@ -110,6 +115,7 @@ MetricsLabels metrics_labels(const policy::PolicySet& policy, const std::string&
 
 struct Prepared {
   PolicyPointer policy;
+  std::string policy_sha256;
   KeyStore keys;
   std::unique_ptr<TlsContext> tls;  // null: plain HTTP
 };
@@ -125,7 +131,8 @@ tl::expected<Prepared, ExitCode> prepare(const Config& config, std::ostream& err
   if (!policy) return tl::unexpected(policy.error());
   auto keys = read_keys(config, err);
   if (!keys) return tl::unexpected(keys.error());
-  Prepared prepared{std::move(*policy), std::move(*keys), nullptr};
+  Prepared prepared{std::move(policy->rules), std::move(policy->sha256), std::move(*keys),
+                    nullptr};
   if (config.server.has_tls()) {
     auto tls = TlsContext::load(config.server.tls_cert, config.server.tls_key);
     if (!tls) return tl::unexpected(environment_fault(err, tls.error()));
@@ -190,8 +197,7 @@ ExitCode serve(const Config& config, Surroundings around) {
   EventLog events(around.clock, **writer);
   AuditLog audit(around.clock, **writer, std::move(*audit_start));
   events.write_json("start", "serve", "configuration", effective_json(config));
-  audit.policy(prepared->policy->revision, prepared->policy->revision.substr(3),
-               config.policy.file.string());
+  audit.policy(prepared->policy->revision, prepared->policy_sha256, config.policy.file.string());
 
   Metrics metrics(metrics_labels(*prepared->policy, served->name));
   metrics.set_policy_revision(prepared->policy->revision);

@@ -102,7 +102,9 @@ void Server::accept(int fd, PeerAddress peer, ListenerKind kind) {
       context_.metrics.on_connection_refused();
       return;
     }
-    if (tls_ != nullptr && kind == ListenerKind::Public) connection = tls_->wrap(std::move(connection));
+    if (tls_ != nullptr && kind == ListenerKind::Public) {
+      connection = tls_->wrap(std::move(connection));
+    }
   } catch (const std::exception& error) {
     log_warning(std::string("cannot take a connection: ") + error.what());
     context_.metrics.on_connection_refused();

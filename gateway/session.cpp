@@ -187,8 +187,8 @@ Awaitable<tl::expected<void, std::optional<ApiError>>> Session::read_body() {
   co_return tl::expected<void, std::optional<ApiError>>();
 }
 
-// Reads once or until the socket is empty. A full buffer while nobody parses it means that the client
-// sends on and on instead of reading its answer: it is treated as gone.
+// Reads once or until the socket is empty. A full buffer while nobody parses it means that the
+// client sends on and on instead of reading its answer: it is treated as gone.
 bool Session::receive() {
   while (read_into_buffer()) {
   }

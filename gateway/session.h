@@ -7,8 +7,8 @@
 // request that come early wait in the read buffer; a client that sends more than the buffer while
 // it is owed an answer is cut off.
 //
-// Slow readers: what the socket does not take stays here, at most LimitsConfig::stream_hard_bytes of
-// a stream. reader_is_too_slow() applies the limits; the engine never waits for a reader.
+// Slow readers: what the socket does not take stays here, at most LimitsConfig::stream_hard_bytes
+// of a stream. reader_is_too_slow() applies the limits; the engine never waits for a reader.
 //
 // Thread:    I/O.
 // Lifetime:  owned by the server until run() has ended.
@@ -52,8 +52,8 @@ class Session final : private ConnectionSink {
   Mailbox& mailbox() { return mailbox_; }
   Deadline& deadline() { return deadline_; }
 
-  // Reads the whole body within its time. The error is the answer to give; absent when the client is
-  // gone and nobody is there to answer.
+  // Reads the whole body within its time. The error is the answer to give; absent when the client
+  // is gone and nobody is there to answer.
   Awaitable<tl::expected<void, std::optional<ApiError>>> read_body();
   std::string& body() { return reader_.body(); }
 

@@ -2,8 +2,8 @@
 //
 //   engine reports -> due deadlines -> admission's dispatch -> drain -> audit
 //
-// Everything that arrived in the turn is decided together. The same function runs under the server's
-// loop and under the simulator.
+// Everything that arrived in the turn is decided together. The same function runs under the
+// server's loop and under the simulator.
 //
 // Thread: I/O.
 // Tests:  tests/sim/spine_sim_test.cpp.

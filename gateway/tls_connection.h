@@ -4,15 +4,18 @@
 //
 // TLS 1.2 and 1.3; 1.2 only with ECDHE and AES-GCM or ChaCha20; X25519 and P-256; no renegotiation,
 // compression, tickets or session cache; ALPN http/1.1. A client that ends without close_notify is
-// gone like any other; a short body is never taken for a complete one, because HTTP says its length.
+// gone like any other; a short body is never taken for a complete one, because HTTP says its
+// length.
 //
-// A byte counts as written when its record has left for the inner connection: until then write_some()
-// does not report it, so a session that closes after "all written" cuts nothing off.
+// A byte counts as written when its record has left for the inner connection: until then
+// write_some() does not report it, so a session that closes after "all written" cuts nothing off.
 //
 // Thread:    I/O.
-// Ownership: TlsContext outlives its connections; each connection keeps the certificate it began with.
+// Ownership: TlsContext outlives its connections; each connection keeps the certificate it began
+// with.
 // Source:    RFC 8446 (TLS 1.3), RFC 5246 (TLS 1.2).
-// Tests:     tests/gateway/connection_test.cpp (over memory connections, with OpenSSL as the client).
+// Tests:     tests/gateway/connection_test.cpp (over memory connections, with OpenSSL as the
+// client).
 #pragma once
 
 #include <cstddef>

@@ -60,7 +60,8 @@ std::optional<std::string> SpineClient::complaint(bool is_over) const {
     const auto answer = take_answer(bytes, end_.server_has_ended());
     const bool must_be_complete = is_over && !has_left_ && !has_more_to_send();
     if (!answer) {
-      // A connection may be closed without an answer only by the end of the server or a slow sender.
+      // A connection may be closed without an answer only by the end of the server or a slow
+      // sender.
       if (must_be_complete && !end_.server_has_closed()) return "a request without an answer";
       return std::nullopt;
     }

@@ -1,4 +1,5 @@
-// spine_client.h: one client of the simulated spine: what it sends, and what it makes of the answer.
+// spine_client.h: one client of the simulated spine: what it sends, and what it makes of the
+// answer.
 //
 // It knows what a correct server may answer to its request and says so in one sentence when the
 // server does not: a broken frame, a text with a hole, two ends, an error followed by more text.

@@ -202,7 +202,7 @@ class SpineSim {
     ask.stream = chance_.one_in(2);
     ask.is_chat = chance_.one_in(2);
     ask.wants_usage = ask.stream && chance_.one_in(2);
-    const std::uint32_t n = static_cast<std::uint32_t>(chance_.one_in(3) ? 1 + chance_.up_to(3) : 1);
+    const auto n = static_cast<std::uint32_t>(chance_.one_in(3) ? 1 + chance_.up_to(3) : 1);
     const std::size_t prompts = !ask.is_chat && chance_.one_in(3) ? 1 + chance_.up_to(2) : 1;
     ask.choices = n * static_cast<std::uint32_t>(prompts);
     const std::string text(chance_.between(1, chance_.one_in(10) ? 300 : 60), 'a');

@@ -1,9 +1,9 @@
 // fake_engine.h: an EnginePort that steps when the test says so and does what the test wants.
 //
-// Each submitted request follows a plan: how many prompt tokens a step computes, how many tokens each
-// choice generates and why it ends, whether it is paused on the way. Events come in the order that
-// engine/step_output.h promises, blocks are counted as the engine counts them, and more blocks or
-// sequences than there are is a failure of whoever gave the permits: it throws.
+// Each submitted request follows a plan: how many prompt tokens a step computes, how many tokens
+// each choice generates and why it ends, whether it is paused on the way. Events come in the order
+// that engine/step_output.h promises, blocks are counted as the engine counts them, and more blocks
+// or sequences than there are is a failure of whoever gave the permits: it throws.
 //
 // Like the real port it stops when its reports are not given back (kReports of them).
 // tests/gateway/engine_port_test.cpp holds it to the contract of engine_port.h.
