@@ -1,4 +1,5 @@
 """The end of a server, and what it leaves on disk."""
+import hashlib
 import json
 import signal
 import threading
@@ -154,6 +155,12 @@ requests_per_minute = 0
         for word in self.SECRET_WORDS:
             self.assertNotIn(word, kept)
         self.assertNotIn(self.key, kept)
+
+    def test_the_audit_names_the_policy_file_by_its_whole_hash(self):
+        digest = hashlib.sha256(self.installation.policy.read_bytes()).hexdigest()
+        first = next(record for record in self.audit() if record["kind"] == "policy")
+        self.assertEqual(first["sha256"], digest)
+        self.assertEqual(first["revision"], "r1-" + digest[:8])
 
     def test_events_hold_the_effective_configuration(self):
         events = self.installation.records("events.jsonl")
