@@ -50,7 +50,9 @@ void KeyWatch::tick() {
   }
   context_.metrics.on_key_reload("applied");
   apply();
-  context_.live.revoke_keys(context_.keys);
+  context_.live.revoke_keys([this](std::string_view key_id) {
+    return context_.keys.revoked(key_id) == OnRevoke::Cancel;
+  });
 }
 
 void KeyWatch::apply() {

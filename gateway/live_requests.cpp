@@ -69,9 +69,10 @@ void LiveRequests::dispatch(policy::Admission& admission, policy::Instant now) {
   }
 }
 
-void LiveRequests::revoke_keys(const KeyStore& keys) {
+void LiveRequests::revoke_keys(
+    const std::function<bool(std::string_view key_id)>& is_cancelled) {
   for (const auto& [id, request] : by_id_) {
-    if (keys.revoked(request->record().key_id) == OnRevoke::Cancel) request->on_key_revoked();
+    if (is_cancelled(request->record().key_id)) request->on_key_revoked();
   }
 }
 

@@ -13,12 +13,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/request.h"
 #include "gateway/engine_port.h"
-#include "gateway/keys.h"
 #include "gateway/live_request.h"
 #include "gateway/metrics.h"
 #include "policy/admission.h"
@@ -48,8 +49,8 @@ class LiveRequests {
   // Lets admission start and refuse what it may.
   void dispatch(policy::Admission& admission, policy::Instant now);
 
-  // Ends the requests of keys that were revoked with on_revoke = "cancel".
-  void revoke_keys(const KeyStore& keys);
+  // Ends the requests of the keys for which `is_cancelled` is true (on_revoke = "cancel").
+  void revoke_keys(const std::function<bool(std::string_view key_id)>& is_cancelled);
 
   // The engine is gone: every request that it holds ends here.
   void fail_all();

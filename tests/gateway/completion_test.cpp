@@ -1,0 +1,491 @@
+// The spine over in-memory connections: what a client sees, what is recorded, and that everything
+// is given back, in each phase in which a request can end.
+#include "gateway/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/spine_world.h"
+
+namespace turnstile::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string chat(bool stream, int n = 1, int max_tokens = 20) {
+  return R"({"messages":[{"role":"user","content":"hello there"}],"n":)" + std::to_string(n) +
+         ",\"max_tokens\":" + std::to_string(max_tokens) +
+         ",\"stream\":" + (stream ? "true" : "false") + "}";
+}
+
+constexpr std::string_view kChatPath = "/v1/chat/completions";
+
+HttpAnswer answer_of(MemoryClient& client) {
+  std::string bytes = client.take();
+  const auto answer = take_answer(bytes, client.server_has_ended());
+  EXPECT_TRUE(answer) << "no answer";
+  return answer ? *answer : HttpAnswer{};
+}
+
+void expect_nothing_held(SpineWorld& world) {
+  EXPECT_EQ(world.context.live.size(), 0U);
+  EXPECT_EQ(world.context.admission.running(), 0);
+  EXPECT_EQ(world.context.admission.queued(), 0);
+  EXPECT_EQ(world.engine.open_requests(), 0U);
+  EXPECT_EQ(world.engine.held_blocks(), 0U);
+  EXPECT_EQ(world.context.bodies.held_bytes(), 0U);
+}
+
+FakePlan long_answer() {
+  FakePlan plan;
+  plan.completion_tokens = 400;
+  plan.prompt_tokens_per_step = 2;
+  return plan;
+}
+
+TEST(Completion, StreamHasRoleTextFinishUsageAndDone) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, R"({"messages":[{"role":"user","content":"hi"}],)"
+                                    R"("stream":true,"stream_options":{"include_usage":true}})"));
+  world.run_engine();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.is_complete);
+  EXPECT_EQ(answer.header("x-turnstile-class"), "interactive");
+  EXPECT_EQ(answer.header("x-turnstile-policy"), "r1-00000001");
+  EXPECT_FALSE(answer.header("x-request-id").empty());
+  const auto events = stream_events(answer.body);
+  // Role, eight texts, finish, usage, done.
+  ASSERT_EQ(events.size(), 12U);
+  EXPECT_NE(events[0].find("\"role\":\"assistant\""), std::string::npos);
+  EXPECT_NE(events[1].find("\"content\":\"a\""), std::string::npos);
+  EXPECT_NE(events[9].find("\"finish_reason\":\"stop\""), std::string::npos);
+  EXPECT_NE(events[10].find("\"completion_tokens\":9"), std::string::npos);
+  EXPECT_NE(events[10].find("\"turnstile\":{"), std::string::npos);
+  EXPECT_EQ(events[11], "[DONE]");
+  expect_nothing_held(world);
+  EXPECT_EQ(world.audit_count("admitted"), 1U);
+  EXPECT_EQ(world.audit_count("ended"), 1U);
+  EXPECT_EQ(world.metric("turnstile_requests_finished_total", "outcome=\"completed\""), 1);
+}
+
+// Everything that a step brings for a stream leaves in one chunk: the role and the first text of
+// all choices together.
+TEST(Completion, OneWriteForAStep) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true, 4)));
+  world.settle();
+  EXPECT_TRUE(client.received().empty()) << "no status before the first token";
+  ASSERT_TRUE(world.engine.step());
+  world.settle();
+  std::string bytes = client.take();
+  const auto first = take_answer(bytes);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->chunks, 1U);
+  EXPECT_EQ(stream_events(first->body).size(), 8U);
+}
+
+TEST(Completion, SeveralPromptsShareOneVerdict) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post("/v1/completions", R"({"prompt":["a","bc"],"n":2,"max_tokens":3})"));
+  world.run_engine();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.body.find("\"index\":3"), std::string::npos);
+  EXPECT_NE(answer.body.find("\"prompt_tokens\":3,\"completion_tokens\":12"), std::string::npos);
+  EXPECT_EQ(world.audit_count("admitted"), 1U);
+  expect_nothing_held(world);
+}
+
+TEST(Completion, AStrangersBodyIsNeverRead) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send("POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 1000000\r\n\r\n");
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 401);
+  EXPECT_EQ(answer.header("connection"), "close");
+  EXPECT_TRUE(client.server_has_ended());
+  EXPECT_EQ(world.context.bodies.held_bytes(), 0U);
+  EXPECT_EQ(world.metric("turnstile_auth_failures_total"), 1);
+}
+
+TEST(Completion, ContinueIsSaidAfterTheKeyAndBeforeTheBody) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  const std::string body = chat(false);
+  const std::string request = world.post(kChatPath, body, 0, "Expect: 100-continue\r\n");
+  client.send(request.substr(0, request.size() - body.size()));
+  world.settle();
+  EXPECT_EQ(answer_of(client).status, 100);
+  client.send(body);
+  world.run_engine();
+  EXPECT_EQ(answer_of(client).status, 200);
+}
+
+TEST(Completion, InvalidRequestsAreNotArrived) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, "{"));
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.header("x-turnstile-class"), "interactive");
+  EXPECT_EQ(world.metric("turnstile_requests_arrived_total"), 0);
+  EXPECT_EQ(world.metric("turnstile_invalid_requests_total"), 1);
+  // The connection goes on.
+  client.send(world.post(kChatPath, chat(false)));
+  world.run_engine();
+  EXPECT_EQ(answer_of(client).status, 200);
+}
+
+TEST(Completion, TooLongForTheContextIs400AndLeavesNoAudit) {
+  SpineWorld world({.max_model_len = 64});
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(false, 1, 60)));
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("context_length_exceeded"), std::string::npos);
+  EXPECT_NE(answer.body.find("\"param\":\"max_tokens\""), std::string::npos);
+  EXPECT_TRUE(world.audit_text().empty());
+  expect_nothing_held(world);
+}
+
+TEST(Completion, RefusalOfPolicyIsAudited) {
+  SpineWorldOptions options;
+  options.policy += "requests_per_minute = 0\n";
+  SpineWorld world(options);
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.header("x-admission-code"), "rate_requests");
+  EXPECT_EQ(answer.header("x-should-retry"), "false");
+  EXPECT_EQ(answer.header("x-ratelimit-limit-requests"), "0");
+  EXPECT_EQ(world.audit_count("refused"), 1U);
+  EXPECT_EQ(world.metric("turnstile_requests_finished_total", "outcome=\"refused\""), 1);
+}
+
+TEST(Completion, AWaitThatIsTooLongIsAReal429) {
+  SpineWorldOptions options;
+  options.policy += "inflight = 1\n[classes.interactive]\nqueue_ttl = \"2s\"\n";
+  SpineWorld world(options);
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient first = world.connect();
+  first.send(world.post(kChatPath, chat(true, 1, 400)));
+  world.settle();
+  MemoryClient second = world.connect();
+  second.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  EXPECT_TRUE(second.received().empty());
+  world.advance(2s);
+  const HttpAnswer answer = answer_of(second);
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_NE(answer.body.find("queue_deadline"), std::string::npos);
+  EXPECT_EQ(world.audit_count("refused"), 1U);
+}
+
+// The client leaves by FIN or by reset; streaming or not; one choice or four; while it waits,
+// during prefill, during decode. Slot and blocks are free after one engine step.
+struct Leave {
+  bool stream;
+  int choices;
+  bool by_reset;
+  int steps;  // of the engine before the client leaves; the prompt takes six
+};
+
+class ClientLeaves : public testing::TestWithParam<Leave> {};
+
+TEST_P(ClientLeaves, EverythingIsFreeWithinOneStep) {
+  const Leave leave = GetParam();
+  SpineWorld world;
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(leave.stream, leave.choices, 400)));
+  world.settle();
+  for (int i = 0; i < leave.steps; ++i) {
+    ASSERT_TRUE(world.engine.step());
+    world.settle();
+  }
+  ASSERT_EQ(world.context.admission.running(), 1);
+  if (leave.by_reset) {
+    client.reset();
+  } else {
+    client.close();
+  }
+  world.settle();
+  EXPECT_EQ(world.context.admission.running(), 1) << "the engine still holds the blocks";
+  world.engine.step();
+  world.settle();
+  expect_nothing_held(world);
+  EXPECT_EQ(world.sessions->size(), 0U);
+  EXPECT_EQ(world.audit_count("ended"), 1U);
+  EXPECT_EQ(world.metric("turnstile_requests_finished_total", "outcome=\"client_gone\""), 1);
+}
+
+std::vector<Leave> all_leaves() {
+  std::vector<Leave> all;
+  for (const bool stream : {false, true}) {
+    for (const int choices : {1, 4}) {
+      for (const bool by_reset : {false, true}) {
+        for (const int steps : {0, 2, 9}) all.push_back({stream, choices, by_reset, steps});
+      }
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Phases, ClientLeaves, testing::ValuesIn(all_leaves()));
+
+TEST(Completion, AClientThatLeavesTheQueueHasNoVerdict) {
+  SpineWorldOptions options;
+  options.policy += "inflight = 1\n";
+  SpineWorld world(options);
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient first = world.connect();
+  first.send(world.post(kChatPath, chat(true, 1, 400)));
+  world.settle();
+  MemoryClient second = world.connect();
+  second.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  EXPECT_EQ(world.context.admission.queued(), 1);
+  second.close();
+  world.settle();
+  EXPECT_EQ(world.context.admission.queued(), 0);
+  EXPECT_EQ(world.audit_count("admitted"), 1U);
+  EXPECT_EQ(world.audit_count("ended"), 1U);
+  EXPECT_EQ(world.metric("turnstile_admission_decisions_total"), 1);
+}
+
+// A reader that takes nothing costs a bounded buffer, and others do not notice it.
+TEST(Completion, SlowReaderEndsAsClientSlowAndDelaysNobody) {
+  SpineWorldOptions options;
+  options.limits.stream_hard_bytes = 8192;
+  options.limits.stream_soft_bytes = 4096;
+  SpineWorld world(options);
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient slow = world.connect();
+  slow.set_window(0);
+  slow.send(world.post(kChatPath, chat(true, 1, 400)));
+  MemoryClient other = world.connect();
+  other.send(world.post(kChatPath, chat(true, 1, 100)));
+  world.run_engine();
+  EXPECT_TRUE(answer_of(other).is_complete);
+  EXPECT_NE(world.audit_text().find("client_slow"), std::string::npos);
+  EXPECT_TRUE(slow.server_has_closed());
+  expect_nothing_held(world);
+}
+
+TEST(Completion, AReaderThatStallsIsCutOffAfterItsTime) {
+  SpineWorld world;
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient slow = world.connect();
+  slow.set_window(100);
+  slow.send(world.post(kChatPath, chat(true, 1, 400)));
+  world.settle();
+  for (int i = 0; i < 10; ++i) {
+    world.engine.step();
+    world.settle();
+  }
+  EXPECT_FALSE(slow.server_has_closed());
+  world.advance(14s);
+  EXPECT_FALSE(slow.server_has_closed());
+  world.advance(1s);
+  world.engine.step();
+  world.settle();
+  EXPECT_TRUE(slow.server_has_closed());
+  EXPECT_NE(world.audit_text().find("client_slow"), std::string::npos);
+  expect_nothing_held(world);
+}
+
+TEST(Completion, PrefillTimeoutIs504BeforeAnyStatus) {
+  SpineWorldOptions options;
+  options.policy += "[classes.interactive]\nprefill_timeout = { base = \"3s\" }\n";
+  SpineWorld world(options);
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  world.engine.step();
+  world.advance(40s);
+  world.engine.step();
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 504);
+  EXPECT_NE(answer.body.find("prefill_timeout"), std::string::npos);
+  EXPECT_EQ(world.metric("turnstile_requests_finished_total", "outcome=\"timed_out\""), 1);
+  expect_nothing_held(world);
+}
+
+TEST(Completion, StallInAStreamIsAnErrorEventAndDone) {
+  SpineWorldOptions options;
+  options.policy += "[classes.interactive]\ndecode_timeout = { stall = \"2s\", total = \"60s\" }\n";
+  SpineWorld world(options);
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  world.engine.step();
+  world.settle();
+  world.advance(2s);
+  world.engine.step();
+  world.settle();
+  const auto events = stream_events(answer_of(client).body);
+  ASSERT_GE(events.size(), 2U);
+  EXPECT_NE(events[events.size() - 2].find("decode_stall"), std::string::npos);
+  EXPECT_EQ(events.back(), "[DONE]");
+  expect_nothing_held(world);
+}
+
+TEST(Completion, SilenceInAStreamIsCommented) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true)));
+  world.settle();
+  world.engine.step();
+  world.settle();
+  client.take();
+  world.advance(15s);
+  EXPECT_NE(client.received().find(": wait\n\n"), std::string::npos);
+}
+
+TEST(Completion, EngineFaultEndsStreamsWithAnErrorEvent) {
+  SpineWorld world;
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(true, 1, 400)));
+  world.settle();
+  for (int i = 0; i < 10; ++i) {
+    world.engine.step();
+    world.settle();
+  }
+  world.engine.fail("planted");
+  world.settle();
+  const auto events = stream_events(answer_of(client).body);
+  ASSERT_GE(events.size(), 2U);
+  EXPECT_NE(events[events.size() - 2].find("engine_fault"), std::string::npos);
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_EQ(world.context.admission.running(), 0);
+  EXPECT_EQ(world.context.drain.phase(), gateway::ServePhase::Ending);
+}
+
+// The last step's report and the fault are seen in one turn: the report is read first and must not
+// pass for the end of the answer.
+TEST(Completion, EngineFaultRightAfterAStepIsNoGoodEnd) {
+  SpineWorld world;
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(false, 1, 400)));
+  world.settle();
+  world.engine.step();
+  world.engine.fail("planted");
+  world.settle();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 500);
+  EXPECT_NE(answer.body.find("engine_fault"), std::string::npos);
+}
+
+TEST(Completion, DrainRefusesNewRequestsAfterTheDelayAndFinishesTheRest) {
+  SpineWorld world;
+  world.engine.plan = [](const engine::Request&) { return long_answer(); };
+  MemoryClient running = world.connect();
+  running.send(world.post(kChatPath, chat(true, 1, 30)));
+  world.settle();
+  world.context.drain.begin(world.clock.now());
+  MemoryClient in_delay = world.connect();
+  in_delay.send(world.post(kChatPath, chat(false, 1, 2)));
+  world.advance(5s);
+  MemoryClient late = world.connect();
+  late.send(world.post(kChatPath, chat(false)));
+  world.settle();
+  const HttpAnswer refused = answer_of(late);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.header("connection"), "close");
+  EXPECT_NE(refused.body.find("draining"), std::string::npos);
+  world.run_engine();
+  EXPECT_EQ(answer_of(in_delay).status, 200);
+  EXPECT_TRUE(answer_of(running).is_complete);
+  EXPECT_EQ(world.context.drain.phase(), gateway::ServePhase::Ending);
+}
+
+TEST(Completion, ThePipelinedRequestIsAnsweredAfterTheFirst) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(false)) + world.get("/v1/models"));
+  world.run_engine();
+  std::string bytes = client.take();
+  const auto first = take_answer(bytes);
+  const auto second = take_answer(bytes);
+  ASSERT_TRUE(first && second);
+  EXPECT_NE(first->body.find("chat.completion"), std::string::npos);
+  EXPECT_NE(second->body.find("\"object\":\"list\""), std::string::npos);
+}
+
+// One request, and at every turn of its life one thing goes wrong: the spine ends it once, gives
+// everything back and never waits for ever.
+enum class Fault { Fin, Reset, EngineFails, ServerEnds, TimePasses, KeyRevoked };
+
+std::optional<std::string> live_through(Fault fault, int at, bool stream, bool& was_over) {
+  SpineWorld world;
+  FakePlan plan;
+  plan.prompt_tokens_per_step = 4;
+  plan.completion_tokens = 4;
+  plan.pause_after = 2;
+  world.engine.plan = [plan](const engine::Request&) { return plan; };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath, chat(stream, 2)));
+  int quiet = 0;
+  was_over = true;
+  for (int turn = 0; turn < 400 && quiet < 4; ++turn) {
+    if (turn == at) {
+      was_over = false;
+      switch (fault) {
+        case Fault::Fin: client.close(); break;
+        case Fault::Reset: client.reset(); break;
+        case Fault::EngineFails: world.engine.fail("planted"); break;
+        case Fault::ServerEnds: world.sessions->shut_down_all(); break;
+        case Fault::TimePasses: world.clock.advance(700s); break;
+        case Fault::KeyRevoked:
+          world.context.live.revoke_keys([](std::string_view) { return true; });
+          break;
+      }
+    }
+    const bool moved = world.turn();
+    const bool stepped = !moved && world.engine.step();
+    quiet = moved || stepped ? 0 : quiet + 1;
+  }
+  client.close();
+  world.run_engine();
+  if (auto broken = world.context.admission.check_invariants(world.clock.now())) return broken;
+  if (world.sessions->size() != 0) return "a session that does not end";
+  if (world.context.live.size() != 0) return "a lease that was kept";
+  if (world.context.admission.running() + world.context.admission.queued() != 0) return "a permit";
+  const double arrived = world.metric("turnstile_requests_arrived_total");
+  if (world.metric("turnstile_requests_finished_total") != arrived) return "no outcome";
+  if (world.audit_count("ended") + world.audit_count("refused") != arrived) return "audit lines";
+  return std::nullopt;
+}
+
+TEST(Completion, AFaultAtEveryTurnEndsTheRequestOnce) {
+  for (const Fault fault : {Fault::Fin, Fault::Reset, Fault::EngineFails, Fault::ServerEnds,
+                            Fault::TimePasses, Fault::KeyRevoked}) {
+    for (const bool stream : {false, true}) {
+      bool was_over = false;
+      int at = 0;
+      for (; !was_over; ++at) {
+        const auto broken = live_through(fault, at, stream, was_over);
+        ASSERT_FALSE(broken) << *broken << ": fault " << static_cast<int>(fault) << " at turn " << at
+                             << (stream ? ", streamed" : "");
+      }
+      EXPECT_GT(at, 10) << "the request is over before anything can go wrong";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnstile::tests
