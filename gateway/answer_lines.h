@@ -5,7 +5,7 @@
 // that is not set has no lines. The time until the bucket is full is "12ms", "1.2s" or "3m20s".
 //
 // Thread: I/O.
-// Tests:  tests/gateway/answer_lines_test.cpp.
+// Tests:  tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 // which keys exist. The failure is counted and noted by address here.
 //
 // Thread: I/O. Cost: one HMAC, about 1 us.
-// Tests:  tests/gateway/session_test.cpp (status by header), tests/gateway/keys_test.cpp.
+// Tests:  tests/gateway/plain_routes_test.cpp (status by header), tests/gateway/keys_test.cpp.
 #pragma once
 
 #include <tl/expected.hpp>

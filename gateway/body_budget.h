@@ -6,7 +6,7 @@
 // Thread:    I/O.
 // Ownership: a BodyCharge gives its bytes back when it is destroyed; the budget outlives it.
 // Errors:    no room is expected: absent, answered with 503 overloaded.
-// Tests:     tests/gateway/body_budget_test.cpp.
+// Tests:     tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <cstddef>

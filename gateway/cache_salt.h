@@ -5,7 +5,7 @@
 // can keep apart.
 //
 // Thread: any; a pure function. Cost: one SHA-256, below 1 us.
-// Tests:  tests/gateway/cache_salt_test.cpp.
+// Tests:  tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <optional>

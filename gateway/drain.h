@@ -7,7 +7,7 @@
 // drain_timeout counts from the end of the delay. A fault of the engine goes to Ending at once.
 //
 // Thread: I/O. Time is passed in.
-// Tests:  tests/gateway/drain_test.cpp.
+// Tests:  tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <cstdint>

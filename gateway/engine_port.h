@@ -5,7 +5,8 @@
 //         <----------------------
 //            StepReport, one a step                      (values out; go back for reuse)
 //
-// Contract of every implementation (tests/gateway/engine_port_contract.h runs against both):
+// Contract of every implementation (tests/gateway/engine_thread_test.cpp; the simulator counts on
+// it):
 //   1. A submitted request gives the events of engine/step_output.h, in that order, and exactly one
 //      Finished event with `request_done`.
 //   2. Reports come in the order of the steps; none is lost, however late the reader is. When all

@@ -4,7 +4,7 @@
 // Invalid requests are not arrived: they are counted by code and leave no line in the audit log.
 //
 // Thread: I/O.
-// Tests:  tests/gateway/completion_test.cpp, session_test.cpp.
+// Tests:  tests/gateway/completion_test.cpp, plain_routes_test.cpp.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include <unistd.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -88,8 +90,15 @@ struct FdWatch::State {
   bool waits_writable = false;
 };
 
-FdWatch::FdWatch(asio::io_context& context, int fd, Ownership ownership, FdEvents& owner)
-    : state_(std::make_shared<State>(context, fd, ownership, owner)) {}
+FdWatch::FdWatch(asio::io_context& context, int fd, Ownership ownership, FdEvents& owner) {
+  try {
+    state_ = std::make_shared<State>(context, fd, ownership, owner);
+  } catch (...) {
+    // The kernel takes no further descriptor into epoll; ours would be lost without an owner.
+    if (ownership == Ownership::Owned) ::close(fd);
+    throw;
+  }
+}
 
 FdWatch::~FdWatch() {
   state_->owner = nullptr;

@@ -9,7 +9,7 @@
 // Why a class of our own around Asio: with FdWatch it is the only file that names Asio's
 // descriptors, timers and signals, so the rest compiles without them and a simulation can do
 // without a kernel.
-// Tests:     tests/gateway/socket_connection_test.cpp uses it over socket pairs.
+// Tests:     tests/gateway/connection_test.cpp uses it over socket pairs.
 #pragma once
 
 #include <functional>

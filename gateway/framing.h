@@ -17,7 +17,7 @@
 //
 // Thread:    any; a value. Cost: one pass over the bytes, however they are cut.
 // Sources:   RFC 9112 (HTTP/1.1), RFC 9110.
-// Tests:     tests/gateway/framing_test.cpp (a table of raw bytes, each split at every byte).
+// Tests:     tests/gateway/http_reader_test.cpp (a table of raw bytes, each split at every byte).
 #pragma once
 
 #include <cstddef>

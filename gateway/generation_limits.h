@@ -7,7 +7,7 @@
 // the total also ends with LimitsConfig::request_timeout.
 //
 // Thread: any; a value.
-// Tests:  tests/gateway/generation_limits_test.cpp.
+// Tests:  tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 //
 // A file with errors changes nothing: the keys read before stay, and the error is logged once.
 //
-// Thread: I/O. Tests: tests/gateway/key_watch_test.cpp.
+// Thread: I/O. Tests: tests/e2e changes the file of a running server.
 #pragma once
 
 #include <string>

@@ -4,7 +4,7 @@
 // accept_error_wait instead of spinning; resume_at() says until when, and tick() goes on.
 //
 // Thread: I/O. Errors: opening fails with one sentence that names address and remedy.
-// Tests:  tests/gateway/listener_test.cpp.
+// Tests:  tests/e2e (real sockets, a port that is taken).
 #pragma once
 
 #include <cstdint>

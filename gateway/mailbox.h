@@ -18,7 +18,7 @@
 //            the caller has finished and never inside it.
 // Why not awaitable operators (||): they cancel the loser, and a cancelled read or timer that had
 // already completed is an event lost.
-// Tests:     tests/gateway/mailbox_test.cpp.
+// Tests:     tests/gateway/deadlines_test.cpp.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 // bytes has fewer than n / longest_token_bytes() tokens.
 //
 // Thread: I/O. Cost: linear in the text, which the limits bound.
-// Tests:  tests/gateway/prompt_tokens_test.cpp.
+// Tests:  tests/gateway/completion_test.cpp.
 #pragma once
 
 #include <cstddef>

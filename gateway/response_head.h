@@ -6,7 +6,7 @@
 // Values are ours or were checked when they came in (no control bytes reach a header).
 //
 // Thread: I/O. Cost: appends to one string; nothing is formatted twice.
-// Tests:  tests/gateway/response_head_test.cpp.
+// Tests:  tests/gateway/spine_parts_test.cpp.
 #pragma once
 
 #include <cstddef>

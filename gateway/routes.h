@@ -4,7 +4,7 @@
 // check of the key and the choice of the handler can never see different paths.
 //
 // Thread: any; pure functions.
-// Tests:  tests/gateway/routes_test.cpp.
+// Tests:  tests/gateway/plain_routes_test.cpp.
 #pragma once
 
 #include <cstdint>

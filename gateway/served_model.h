@@ -1,7 +1,7 @@
 // served_model.h: the model of the configuration, loaded, with the engine's limits worked out.
 //
 // Thread: main, before anything serves. Errors: sentences for standard error.
-// Tests:  tests/gateway/served_model_test.cpp (limits), tests/e2e (loading).
+// Tests:  tests/gateway/spine_parts_test.cpp (limits), tests/e2e (loading).
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 // run() returns when the drain has ended and the last session is gone, or kLastWords after that.
 //
 // Thread: I/O.
-// Tests:  tests/e2e (real sockets), tests/gateway/server_test.cpp.
+// Tests:  tests/e2e (real sockets).
 #pragma once
 
 #include <cstddef>

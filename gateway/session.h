@@ -13,7 +13,7 @@
 // Thread:    I/O.
 // Lifetime:  owned by the server until run() has ended.
 // Errors:    the client's end is a state (is_gone()), a broken request an ApiError.
-// Tests:     tests/gateway/session_test.cpp (raw bytes in and out, split at every byte).
+// Tests:     tests/gateway/plain_routes_test.cpp (raw bytes in and out, split at every byte).
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 //
 // Thread:    I/O.
 // Ownership: owns the sessions; one is destroyed when its coroutine has ended.
-// Tests:     tests/sim/spine_sim_test.cpp, tests/gateway/session_test.cpp.
+// Tests:     tests/sim/spine_sim_test.cpp, tests/gateway/plain_routes_test.cpp.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@
 // Cost:      O(1), no allocation after construction.
 // Why not moodycamel::ConcurrentQueue here: a step report must never be lost, so the ring is as
 //            large as the number of reports that exist, and "full" has to be exact.
-// Tests:     tests/gateway/spsc_ring_test.cpp; under the thread sanitizer in
+// Tests:     tests/gateway/spine_parts_test.cpp; under the thread sanitizer in
 // engine_thread_test.cpp.
 #pragma once
 

@@ -12,7 +12,7 @@
 //
 // Thread:    I/O.
 // Lifetime:  one per request; the request and the tokenizer outlive it.
-// Tests:     tests/gateway/token_stream_test.cpp.
+// Tests:     tests/gateway/completion_test.cpp.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,6 @@
 // or sequences than there are is a failure of whoever gave the permits: it throws.
 //
 // Like the real port it stops when its reports are not given back (kReports of them).
-// tests/gateway/engine_port_test.cpp holds it to the contract of engine_port.h.
 #pragma once
 
 #include <cstdint>

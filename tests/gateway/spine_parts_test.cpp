@@ -1,0 +1,156 @@
+// The small pure parts of the spine: drain, body budget, time limits, header lines, chunk framing,
+// cache salts and the ring between two threads.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gateway/answer_lines.h"
+#include "gateway/body_budget.h"
+#include "gateway/cache_salt.h"
+#include "gateway/drain.h"
+#include "gateway/generation_limits.h"
+#include "gateway/response_head.h"
+#include "gateway/served_model.h"
+#include "gateway/spsc_ring.h"
+
+namespace turnstile::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+policy::Instant at(policy::Duration duration) { return policy::Instant{} + duration; }
+
+TEST(Drain, ServesDuringTheDelayThenRefusesThenEnds) {
+  Drain drain(5s, 60s);
+  EXPECT_EQ(drain.advance(at(100s), true), ServePhase::Serving);
+  drain.begin(at(100s));
+  EXPECT_TRUE(drain.accepts_requests());
+  EXPECT_EQ(drain.advance(at(104s), true), ServePhase::Delay) << "idle, but balancers still send";
+  EXPECT_EQ(drain.next_deadline(), at(105s));
+  EXPECT_EQ(drain.advance(at(105s), false), ServePhase::Refusing);
+  EXPECT_FALSE(drain.accepts_requests());
+  drain.begin(at(110s));
+  EXPECT_EQ(drain.next_deadline(), at(165s)) << "the first signal counts";
+  EXPECT_EQ(drain.advance(at(164s), false), ServePhase::Refusing);
+  EXPECT_EQ(drain.advance(at(165s), false), ServePhase::Ending);
+}
+
+TEST(Drain, EndsAsSoonAsItIsIdle) {
+  Drain drain(5s, 60s);
+  drain.begin(at(0s));
+  EXPECT_EQ(drain.advance(at(6s), true), ServePhase::Ending);
+}
+
+TEST(BodyBudget, BoundsTheTeamAndAllTogether) {
+  BodyBudget budget(100, 60);
+  auto first = budget.try_charge("lab", 50);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(budget.try_charge("lab", 11));
+  EXPECT_TRUE(budget.try_charge("lab", 10)) << "and given back at once";
+  const auto other = budget.try_charge("course", 50);
+  ASSERT_TRUE(other);
+  EXPECT_FALSE(budget.try_charge("third", 1));
+  const BodyCharge moved = std::move(*first);
+  first.reset();
+  EXPECT_EQ(budget.held_bytes(), 100U) << "a charge that was moved is given back once";
+}
+
+TEST(GenerationLimits, PrefillThenStallThenTotal) {
+  GenerationLimits limits{.timeouts = {.prefill_base = 3s,
+                                       .prefill_per_1k_uncached = 1s,
+                                       .stall = 2s,
+                                       .total = 20s},
+                          .request_timeout = 600s,
+                          .dispatched = at(100s),
+                          .prompt_tokens = 500};
+  EXPECT_EQ(limits.next(std::nullopt, false).at, at(103'500ms));
+  EXPECT_EQ(limits.next(std::nullopt, false).code, ApiCode::PrefillTimeout);
+  EXPECT_EQ(limits.next(at(110s), false).at, at(112s));
+  EXPECT_EQ(limits.next(at(110s), false).code, ApiCode::DecodeStall);
+  EXPECT_EQ(limits.next(at(110s), true).at, at(120s)) << "a pause is no stall";
+  EXPECT_EQ(limits.next(at(119s), false).code, ApiCode::DecodeTimeout);
+  limits.request_timeout = 5s;
+  EXPECT_EQ(limits.next(at(104s), false).at, at(105s));
+}
+
+TEST(AnswerLines, SayWhatIsLeft) {
+  policy::RateView rates;
+  rates.tokens = policy::RateLine{.limit = 60'000, .remaining = -5, .until_full = 1'150ms};
+  const std::string lines = answer_lines("demo", "r1-00000001", rates);
+  EXPECT_EQ(lines,
+            "x-turnstile-class: demo\r\nx-turnstile-policy: r1-00000001\r\n"
+            "x-ratelimit-limit-tokens: 60000\r\nx-ratelimit-remaining-tokens: 0\r\n"
+            "x-ratelimit-reset-tokens: 1.2s\r\n");
+  EXPECT_EQ(reset_text(0ms), "0ms");
+  EXPECT_EQ(reset_text(12ms), "12ms");
+  EXPECT_EQ(reset_text(11'000ms), "11s");
+  EXPECT_EQ(reset_text(200s), "3m20s");
+}
+
+TEST(ResponseHead, ChunksCarryTheirSize) {
+  std::string out;
+  const std::size_t begin = open_chunk(out);
+  out += std::string(300, 'x');
+  close_chunk(out, begin);
+  EXPECT_EQ(out, "00012c\r\n" + std::string(300, 'x') + "\r\n");
+  out.clear();
+  ResponseHead(out, 429).end_with_length(7, false);
+  EXPECT_EQ(out, "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 7\r\nconnection: close\r\n\r\n");
+}
+
+TEST(CacheSalt, TellsTeamsAndSaltsApart) {
+  EXPECT_EQ(cache_salt("lab", std::nullopt), cache_salt("lab", std::nullopt));
+  EXPECT_NE(cache_salt("lab", std::nullopt), cache_salt("course", std::nullopt));
+  EXPECT_NE(cache_salt("lab", std::nullopt), cache_salt("lab", ""));
+  EXPECT_NE(cache_salt("lab", "a"), cache_salt("lab", "b"));
+  EXPECT_NE(cache_salt("lab", "x"), cache_salt("labx", ""));
+}
+
+TEST(ServedModel, ContextIsWhatModelAndCacheAllow) {
+  ModelConfig config;
+  config.path = "models/tiny.gguf";
+  config.kv_cache_memory_bytes = 100'000;
+  EXPECT_EQ(model_name(config), "tiny");
+  const engine::Limits limits = engine_limits(config, 1'000, 8'192);
+  EXPECT_EQ(limits.kv_cache_blocks, 100U);
+  EXPECT_EQ(limits.max_model_len, 1'600U);
+  EXPECT_EQ(engine_limits(config, 1'000, 512).max_model_len, 512U);
+}
+
+TEST(SpscRing, FullAndEmptyAreExact) {
+  SpscRing<int> ring(3);
+  ASSERT_EQ(ring.capacity(), 4U);
+  int value = 0;
+  EXPECT_FALSE(ring.try_pop(value));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(ring.try_push(int{i}));
+  EXPECT_FALSE(ring.try_push(9));
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(ring.try_pop(value));
+    EXPECT_EQ(value, i);
+  }
+  EXPECT_TRUE(ring.empty());
+}
+
+TEST(SpscRing, NothingIsLostBetweenTwoThreads) {
+  constexpr int kValues = 50'000;
+  SpscRing<std::unique_ptr<int>> ring(8);
+  std::thread producer([&ring] {
+    for (int i = 0; i < kValues; ++i) {
+      auto value = std::make_unique<int>(i);
+      while (!ring.try_push(std::move(value))) std::this_thread::yield();
+    }
+  });
+  std::unique_ptr<int> value;
+  int wrong = 0;
+  for (int i = 0; i < kValues; ++i) {
+    while (!ring.try_pop(value)) std::this_thread::yield();
+    if (*value != i) ++wrong;
+  }
+  producer.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
