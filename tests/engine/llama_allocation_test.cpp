@@ -18,14 +18,17 @@ std::atomic<std::size_t> allocation_count{0};
 
 }  // namespace
 
-// Replaces the program's allocator, on all threads, the workers included.
-void* operator new(std::size_t size) {
+// Replaces the program's allocator, on all threads, the workers included. Not inlined: GCC would see
+// free() beside a new whose body it does not look into.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace turnstile {
 namespace {
