@@ -24,8 +24,8 @@ constexpr bool kCountsAllocations = false;
 #else
 constexpr bool kCountsAllocations = true;
 
-// Replaces the program's allocator, on all threads, the workers included. Not inlined: GCC would see
-// free() beside a new whose body it does not look into.
+// Replaces the program's allocator, on all threads, the workers included. Not inlined: GCC would
+// see free() beside a new whose body it does not look into.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
