@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/draft_length.h"
+
 namespace turnstile::engine {
 
 ActiveRequest::ActiveRequest(Request incoming, std::uint64_t arrival,
-                             std::span<const TokenId> file_end_tokens)
+                             std::span<const TokenId> file_end_tokens, std::uint32_t most_drafts)
     : request(std::move(incoming)),
       stops(request.stop.strings),
       end_tokens(request.stop.token_ids),
@@ -27,7 +29,8 @@ ActiveRequest::ActiveRequest(Request incoming, std::uint64_t arrival,
          .counts = TokenCounts(request.sampling, request.prompt, request.stop.max_tokens)});
     Sequence& sequence = choices.back().sequence;
     sequence.request = this;
-    sequence.order = {request.priority, arrival, static_cast<std::uint16_t>(i)};
+    sequence.order = {request.priority, request.deadline, arrival, static_cast<std::uint16_t>(i)};
+    sequence.token_gap_ms = request.token_gap_ms;
     sequence.slots = static_cast<std::uint16_t>(i == 0 ? request.choices : 1);
     sequence.prompt_tokens = prompt_tokens;
     sequence.final_tokens = final_tokens;
@@ -36,6 +39,8 @@ ActiveRequest::ActiveRequest(Request incoming, std::uint64_t arrival,
     sequence.table.salt = request.salt;
     sequence.table.blocks.reserve(blocks_for(final_tokens));
     sequence.table.keys.reserve(blocks_for(final_tokens));
+    sequence.draft.reserve(most_drafts);
+    sequence.acceptance = kFirstAcceptance;
   }
 }
 

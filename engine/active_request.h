@@ -30,7 +30,8 @@ struct Choice {
 
 struct ActiveRequest {
   // All memory that the request will need while it runs is taken here.
-  ActiveRequest(Request incoming, std::uint64_t arrival, std::span<const TokenId> file_end_tokens);
+  ActiveRequest(Request incoming, std::uint64_t arrival, std::span<const TokenId> file_end_tokens,
+                std::uint32_t most_drafts);
   ActiveRequest(const ActiveRequest&) = delete;
   ActiveRequest& operator=(const ActiveRequest&) = delete;
 

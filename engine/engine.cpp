@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/engine_state.h"
+#include "engine/ngram_drafter.h"
 
 namespace turnstile::engine {
 namespace {
@@ -29,6 +30,19 @@ std::optional<std::string> find_mistake(const Model& model, const Tokenizer& tok
     return "without chunked prefill a prompt enters a step whole, so max_num_batched_tokens = " +
            number(limits.max_num_batched_tokens) + " must be at least max_model_len = " +
            number(limits.max_model_len);
+  }
+  const SpeculationLimits& speculation = limits.speculation;
+  if (speculation.num_speculative_tokens > kMaxSpeculativeTokens) {
+    return "num_speculative_tokens is " + number(speculation.num_speculative_tokens) +
+           ", but at most " + number(kMaxSpeculativeTokens) + " are possible";
+  }
+  if (speculation.num_speculative_tokens > 0 &&
+      (speculation.prompt_lookup_min == 0 ||
+       speculation.prompt_lookup_min > speculation.prompt_lookup_max ||
+       speculation.prompt_lookup_max > kMaxLookupTokens)) {
+    return "prompt_lookup_min = " + number(speculation.prompt_lookup_min) +
+           " and prompt_lookup_max = " + number(speculation.prompt_lookup_max) +
+           " must be in 1 to " + number(kMaxLookupTokens) + ", in this order";
   }
   if (limits.kv_cache_blocks > BlockPool::kMaxBlocks) {
     return "kv_cache_blocks is " + number(limits.kv_cache_blocks) + ", more than " +
@@ -87,20 +101,31 @@ std::vector<TokenId> end_tokens_of(const Tokenizer& tokenizer) {
 
 Engine::State::State(std::unique_ptr<Model> given_model,
                      std::shared_ptr<const Tokenizer> given_tokenizer, const Limits& given_limits,
-                     std::unique_ptr<float[]> logits_memory)
+                     std::unique_ptr<float[]> logits_memory, std::unique_ptr<Drafter> given_drafter)
     : limits(given_limits),
       model(std::move(given_model)),
       tokenizer(std::move(given_tokenizer)),
       file_end_tokens(end_tokens_of(*tokenizer)),
       model_vocabulary(model->vocab_size()),
+      kv_position_bytes(model->kv_block_bytes() / kernels::kKvBlockTokens),
       logits(std::move(logits_memory)),
-      scheduler(given_limits),
-      sampler(tokenizer->vocab_size()) {
+      scheduler(given_limits, kv_position_bytes),
+      // A model may have more logits than the tokenizer has tokens; those are never chosen.
+      sampling(tokenizer->vocab_size(), model_vocabulary,
+               model->workers() != nullptr ? model->workers()->threads() : 1),
+      drafter(std::move(given_drafter)) {
   // A slice has at least one row, a step at most one slice a sequence and max_num_seqs sequences.
   plan.slices.reserve(limits.max_num_seqs);
   plan.admitted.reserve(limits.max_num_seqs);
   plan.paused.reserve(limits.max_num_seqs);
   slices.reserve(limits.max_num_seqs);
+  drafting.reserve(limits.max_num_seqs);
+}
+
+std::size_t most_logits_rows(const Limits& limits) {
+  const std::size_t drafts =
+      std::size_t{limits.max_num_seqs} * limits.speculation.num_speculative_tokens;
+  return limits.max_num_seqs + std::min<std::size_t>(drafts, kMaxDraftRows);
 }
 
 tl::expected<std::unique_ptr<Engine>, std::string> Engine::create(
@@ -111,19 +136,23 @@ tl::expected<std::unique_ptr<Engine>, std::string> Engine::create(
     return tl::unexpected(*std::move(mistake));
   }
   if (!model->reserve(limits.kv_cache_blocks, limits.max_num_batched_tokens,
-                      limits.max_num_seqs)) {
+                      most_logits_rows(limits))) {
     return tl::unexpected("there is not enough memory for a KV cache of " +
                           std::to_string(limits.kv_cache_blocks) + " blocks of " +
                           std::to_string(model->kv_block_bytes()) + " bytes");
   }
-  const std::size_t logits_count = std::size_t{limits.max_num_seqs} * model->vocab_size();
+  const std::size_t logits_count = most_logits_rows(limits) * model->vocab_size();
   std::unique_ptr<float[]> logits(new (std::nothrow) float[logits_count]);
   if (!logits) {
     return tl::unexpected("there is not enough memory for the logits of max_num_seqs = " +
                           std::to_string(limits.max_num_seqs) + " sequences");
   }
+  std::unique_ptr<Drafter> drafter;
+  if (limits.speculation.num_speculative_tokens > 0) {
+    drafter = std::make_unique<NgramDrafter>(limits.speculation);
+  }
   auto state = std::make_unique<State>(std::move(model), std::move(tokenizer), limits,
-                                       std::move(logits));
+                                       std::move(logits), std::move(drafter));
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
@@ -135,7 +164,8 @@ void Engine::add(Request request) {
   const RequestId id = request.id;
   const std::uint32_t choices = request.choices;
   auto active = std::make_unique<ActiveRequest>(std::move(request), state_->arrivals++,
-                                                state_->file_end_tokens);
+                                                state_->file_end_tokens,
+                                                state_->limits.speculation.num_speculative_tokens);
   ActiveRequest& added = *active;
   const bool is_new = state_->requests.emplace(id, std::move(active)).second;
   assert(is_new && "a request id is used once");
@@ -155,10 +185,16 @@ void Engine::step(StepOutput& out) {
   assert(out.events.empty() && "the caller has cleared the output");
   state_->end_cancelled(out);
   state_->scheduler.plan(state_->plan);
+  state_->plan_drafts();
   state_->report_plan(out);
   state_->run_model();
+  state_->sample();
   state_->advance(out);
   state_->close_step(out);
+}
+
+void Engine::observe_step(double duration_ms) {
+  state_->scheduler.observe(state_->plan, duration_ms);
 }
 
 const Limits& Engine::limits() const { return state_->limits; }

@@ -58,6 +58,11 @@ class Engine {
   // Computes one step and fills `out`, which the caller has cleared.
   void step(StepOutput& out);
 
+  // How long the last step() took, by the caller's clock: the engine has none. It learns from it
+  // how long steps take, and cuts prompts and drafts accordingly; a token never depends on it. May
+  // be left out.
+  void observe_step(double duration_ms);
+
   const Limits& limits() const;
 
   // Asserts promise 3 and the agreement of block tables, slots and holders. O(sequences + blocks).

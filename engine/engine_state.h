@@ -9,27 +9,35 @@
 
 #include "engine/active_request.h"
 #include "engine/engine.h"
-#include "engine/sampler.h"
+#include "engine/drafter.h"
 #include "engine/scheduler.h"
 #include "engine/step_plan.h"
+#include "engine/step_sampling.h"
 
 namespace turnstile::engine {
 
+// Sequences and guesses of a step whose logits are wanted.
+std::size_t most_logits_rows(const Limits& limits);
+
 struct Engine::State {
   State(std::unique_ptr<Model> given_model, std::shared_ptr<const Tokenizer> given_tokenizer,
-        const Limits& given_limits, std::unique_ptr<float[]> logits_memory);
+        const Limits& given_limits, std::unique_ptr<float[]> logits_memory,
+        std::unique_ptr<Drafter> given_drafter);
 
   // The parts of a step, in order (engine_step.cpp).
   void end_cancelled(StepOutput& out);
+  void plan_drafts();
   void report_plan(StepOutput& out);
   void run_model();
+  void sample();
   void advance(StepOutput& out);
   void close_step(StepOutput& out);
 
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);
-  void sample_slice(Sequence& sequence, std::span<const float> row, StepOutput& out);
-  void extend_choice(Choice& choice, std::span<const float> row, StepOutput& out);
+  void extend_slice(const PlannedSlice& slice, StepOutput& out);
+  void judge_draft(const PlannedSlice& slice, std::size_t job, StepOutput& out);
+  void extend_choice(Choice& choice, std::size_t job, std::size_t index, StepOutput& out);
   void finish_choice(Choice& choice, Event finished, StepOutput& out);
   Event& add_event(EventKind kind, const Sequence& sequence, StepOutput& out);
 
@@ -38,9 +46,11 @@ struct Engine::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<TokenId> file_end_tokens;
   std::size_t model_vocabulary;
-  std::unique_ptr<float[]> logits;  // (max_num_seqs, model_vocabulary)
+  std::uint64_t kv_position_bytes;
+  std::unique_ptr<float[]> logits;  // (most_logits_rows(limits), model_vocabulary)
   Scheduler scheduler;
-  Sampler sampler;
+  StepSampling sampling;
+  std::unique_ptr<Drafter> drafter;  // null: no speculation
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests;
   std::uint64_t arrivals = 0;
   std::vector<RequestId> cancelled;
@@ -48,6 +58,8 @@ struct Engine::State {
   // Of the step at hand, kept for their capacity.
   StepPlan plan;
   std::vector<StepSlice> slices;
+  std::vector<Sequence*> drafting;
+  std::size_t next_job = 0;  // of `sampling`, in the order of the plan
   std::vector<const ActiveRequest*> event_owners;  // of out.events, in the same order
   std::vector<RequestId> done;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/draft_length.h"
 #include "engine/engine_state.h"
 
 namespace turnstile::engine {
@@ -30,7 +31,10 @@ void Engine::State::end_cancelled(StepOutput& out) {
 }
 
 void Engine::State::report_plan(StepOutput& out) {
-  for (const Sequence* sequence : plan.paused) add_event(EventKind::Paused, *sequence, out);
+  for (const Sequence* sequence : plan.paused) {
+    if (drafter) drafter->forget(*sequence);
+    add_event(EventKind::Paused, *sequence, out);
+  }
   out.stats.preemptions = static_cast<std::uint32_t>(plan.paused.size());
   for (const Admission& admission : plan.admitted) {
     if (admission.resumed) {
@@ -45,29 +49,85 @@ void Engine::State::report_plan(StepOutput& out) {
   out.stats.rows = plan.rows;
 }
 
+// Guesses are made only in steps of decodes: a step with a chunk computes enough already.
+void Engine::State::plan_drafts() {
+  if (!drafter || plan.slices.empty() || plan.prompt_rows > 0) return;
+  const auto decodes = static_cast<std::uint32_t>(plan.slices.size());
+  DraftLength length(scheduler.cost(), plan.work, decodes);
+  if (!length.can_pay()) return;
+  const std::uint32_t most = limits.speculation.num_speculative_tokens;
+  drafting.clear();
+  for (const PlannedSlice& slice : plan.slices) {
+    Sequence& sequence = *slice.sequence;
+    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
+    sequence.draft.clear();
+    // A prompt that is computed up to its last token may still have to part into choices.
+    if (known == sequence.prompt_tokens) continue;
+    const std::uint32_t worthwhile =
+        length.choose(sequence.acceptance, most, known, kv_position_bytes);
+    sequence.draft_limit =
+        std::min(drafter->is_free() ? most : worthwhile, sequence.final_tokens - 1 - known);
+    if (sequence.draft_limit > 0) drafting.push_back(&sequence);
+  }
+  drafter->propose(drafting);
+  std::uint32_t rows_left = kMaxDraftRows;
+  for (PlannedSlice& slice : plan.slices) {
+    Sequence& sequence = *slice.sequence;
+    if (sequence.draft.empty()) continue;
+    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
+    const auto guesses = std::min(static_cast<std::uint32_t>(sequence.draft.size()), rows_left);
+    const std::uint32_t planned = scheduler.add_drafts(
+        slice, length.choose(sequence.acceptance, guesses, known, kv_position_bytes), plan);
+    length.take(sequence.acceptance, planned, known, kv_position_bytes);
+    rows_left -= planned;
+  }
+}
+
 void Engine::State::run_model() {
   if (plan.slices.empty()) return;
   slices.clear();
   for (const PlannedSlice& slice : plan.slices) {
-    const Sequence& sequence = *slice.sequence;
-    slices.push_back(
-        {.tokens = std::span(sequence.tokens).subspan(sequence.computed, slice.rows),
-         .first_position = sequence.computed,
-         .blocks = sequence.table.blocks,
-         .wants_logits = slice.wants_logits});
+    Sequence& sequence = *slice.sequence;
+    // Within the capacity: the guesses end before final_tokens.
+    sequence.tokens.insert(sequence.tokens.end(), sequence.draft.begin(),
+                           sequence.draft.begin() + slice.drafts);
+    slices.push_back({.tokens = std::span(sequence.tokens)
+                                    .subspan(sequence.computed, slice.rows + slice.drafts),
+                      .first_position = sequence.computed,
+                      .blocks = sequence.table.blocks,
+                      .logits_rows = slice.wants_logits ? slice.drafts + 1 : 0});
   }
   model->forward(slices, std::span(logits.get(), plan.logits_rows * model_vocabulary));
+  for (const PlannedSlice& slice : plan.slices) {
+    std::vector<TokenId>& tokens = slice.sequence->tokens;
+    tokens.resize(tokens.size() - slice.drafts);
+  }
+}
+
+void Engine::State::sample() {
+  sampling.clear();
+  next_job = 0;
+  const float* rows = logits.get();
+  for (const PlannedSlice& slice : plan.slices) {
+    if (!slice.wants_logits) continue;
+    ActiveRequest& active = *slice.sequence->request;
+    // The other choices draw their first token from the same row.
+    if (active.has_unborn_choices()) {
+      for (std::size_t i = 1; i < active.choices.size(); ++i) {
+        sampling.add(active.choices[i], rows, 0);
+      }
+    }
+    sampling.add(active.choices[slice.sequence->order.choice], rows, slice.drafts);
+    rows += (slice.drafts + 1) * model_vocabulary;
+  }
+  sampling.run(model->workers());
 }
 
 void Engine::State::advance(StepOutput& out) {
-  const float* row = logits.get();
   for (const PlannedSlice& slice : plan.slices) {
     report_computed(slice, out);
     scheduler.on_computed(*slice.sequence, slice.rows);
-    if (!slice.wants_logits) continue;
-    // A model may have more logits than the tokenizer has tokens; those are never chosen.
-    sample_slice(*slice.sequence, std::span(row, tokenizer->vocab_size()), out);
-    row += model_vocabulary;
+    if (slice.wants_logits) extend_slice(slice, out);
   }
 }
 
@@ -84,16 +144,16 @@ void Engine::State::report_computed(const PlannedSlice& slice, StepOutput& out) 
   event.tokens = prompt_end - repeated_end;
 }
 
-void Engine::State::sample_slice(Sequence& sequence, std::span<const float> row,
-                                 StepOutput& out) {
+void Engine::State::extend_slice(const PlannedSlice& slice, StepOutput& out) {
+  Sequence& sequence = *slice.sequence;
   ActiveRequest& active = *sequence.request;
   if (active.has_unborn_choices()) {
-    // The other choices draw their first token from the same row and then go their own ways. The
-    // parent comes last: it may end with its first token and take the blocks along.
+    // The choices go their own ways from here. The parent comes last: it may end with its first
+    // token and take the blocks along.
     sequence.slots = 1;
     for (std::size_t i = 1; i < active.choices.size(); ++i) {
       Choice& choice = active.choices[i];
-      extend_choice(choice, row, out);
+      extend_choice(choice, next_job++, 0, out);
       if (choice.sequence.phase == SequencePhase::Finished) continue;
       const auto copy = scheduler.fork(sequence, choice.sequence);
       if (copy) model->copy_block(copy->first, copy->second);
@@ -103,29 +163,44 @@ void Engine::State::sample_slice(Sequence& sequence, std::span<const float> row,
       }
     }
   }
-  extend_choice(active.choices[sequence.order.choice], row, out);
+  const std::size_t job = next_job++;
+  Choice& choice = active.choices[sequence.order.choice];
+  const std::size_t results = sampling.results(job).size();
+  for (std::size_t i = 0; i < results && sequence.phase == SequencePhase::Running; ++i) {
+    // Row i > 0 was computed for a guess that has come true: it is a known token's now.
+    if (i > 0) scheduler.on_computed(sequence, 1);
+    extend_choice(choice, job, i, out);
+  }
+  judge_draft(slice, job, out);
 }
 
-void Engine::State::extend_choice(Choice& choice, std::span<const float> row, StepOutput& out) {
+void Engine::State::judge_draft(const PlannedSlice& slice, std::size_t job, StepOutput& out) {
+  Sequence& sequence = *slice.sequence;
+  if (sequence.draft.empty()) return;
+  const auto results = sampling.results(job);
+  for (std::size_t i = 0; i < std::min(results.size(), sequence.draft.size()); ++i) {
+    if (results[i]) judge_guess(results[i]->token == sequence.draft[i], sequence.acceptance);
+  }
+  sequence.draft.clear();
+  if (slice.drafts == 0) return;
+  ++out.stats.drafts;
+  out.stats.draft_tokens += slice.drafts;
+  out.stats.accepted_tokens += static_cast<std::uint32_t>(results.size()) - 1;
+  scheduler.drop_drafts(sequence);
+}
+
+void Engine::State::extend_choice(Choice& choice, std::size_t job, std::size_t index,
+                                  StepOutput& out) {
   Sequence& sequence = choice.sequence;
   const Request& request = sequence.request->request;
   const std::uint32_t generated = choice.generated() + 1;
   const bool may_end = generated > request.stop.min_tokens;
-  const auto top_begin = static_cast<std::uint32_t>(out.top_logprobs.size());
-  const auto sampled = sampler.sample(
-      row,
-      {.params = request.sampling,
-       .counts = choice.counts,
-       .masked = may_end ? std::span<const TokenId>() : std::span(sequence.request->end_tokens),
-       .choice = sequence.order.choice,
-       .position = static_cast<std::uint32_t>(sequence.tokens.size())},
-      out.top_logprobs);
+  const std::optional<SampledToken>& sampled = sampling.results(job)[index];
   if (!sampled) {
     finish_choice(choice, {.finish = FinishReason::Fault}, out);
     return;
   }
   sequence.tokens.push_back(sampled->token);
-  choice.counts.add(sampled->token);
   if (may_end && sequence.request->ends_at(sampled->token)) {
     finish_choice(choice, {.finish = FinishReason::StopToken, .token = sampled->token}, out);
     return;
@@ -134,8 +209,9 @@ void Engine::State::extend_choice(Choice& choice, std::span<const float> row, St
   Event& event = add_event(EventKind::Token, sequence, out);
   event.token = sampled->token;
   event.logprob = sampled->logprob;
-  event.top_offset = top_begin;
-  event.top_count = static_cast<std::uint32_t>(out.top_logprobs.size()) - top_begin;
+  const std::span<const TopLogprob> top = sampling.top_logprobs(job, index);
+  out.top_logprobs.insert(out.top_logprobs.end(), top.begin(), top.end());
+  event.top_count = static_cast<std::uint32_t>(top.size());
   std::optional<std::uint32_t> stop;
   if (!request.skip_special_tokens || !tokenizer->is_control(sampled->token)) {
     stop = choice.text.push(tokenizer->token_bytes(sampled->token), may_end, out.text);
@@ -151,6 +227,7 @@ void Engine::State::extend_choice(Choice& choice, std::span<const float> row, St
 void Engine::State::finish_choice(Choice& choice, Event finished, StepOutput& out) {
   Sequence& sequence = choice.sequence;
   ActiveRequest& active = *sequence.request;
+  if (drafter) drafter->forget(sequence);
   scheduler.finish(sequence);
   --active.open_choices;
   Event& event = add_event(EventKind::Finished, sequence, out);
@@ -178,6 +255,10 @@ void Engine::State::close_step(StepOutput& out) {
   out.stats.waiting_sequences = static_cast<std::uint32_t>(scheduler.waiting_count());
   out.stats.free_blocks = scheduler.kv().available();
   out.stats.total_blocks = scheduler.kv().total();
+  const StepCost::Terms& cost = scheduler.cost().terms();
+  out.stats.step_base_ms = cost.base_ms;
+  out.stats.step_row_ms = cost.row_ms;
+  out.stats.step_kv_byte_ms = cost.kv_byte_ms;
 }
 
 }  // namespace turnstile::engine

@@ -71,6 +71,14 @@ void KvCache::extend(BlockTable& table, std::size_t tokens) {
   while (table.blocks.size() < blocks_for(tokens)) table.blocks.push_back(take());
 }
 
+void KvCache::shrink(BlockTable& table, std::size_t tokens) {
+  assert(table.published <= blocks_for(tokens) && "what others can find is kept");
+  while (table.blocks.size() > blocks_for(tokens)) {
+    pool_.release(table.blocks.back());
+    table.blocks.pop_back();
+  }
+}
+
 void KvCache::publish(BlockTable& table, std::span<const TokenId> tokens, std::size_t computed) {
   if (!prefix_caching_) return;
   const std::size_t full = computed / kBlockTokens;

@@ -53,6 +53,9 @@ class KvCache {
   // Appends blocks until the table covers `tokens` positions. REQUIRES: enough available().
   void extend(BlockTable& table, std::size_t tokens);
 
+  // Gives back the blocks behind those that cover `tokens` positions; none of them is published.
+  void shrink(BlockTable& table, std::size_t tokens);
+
   // Makes every full block among the first `computed` tokens findable.
   void publish(BlockTable& table, std::span<const TokenId> tokens, std::size_t computed);
 

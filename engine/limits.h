@@ -6,6 +6,13 @@
 
 namespace turnstile::engine {
 
+// Speculative decoding (drafter.h); the names are those of vLLM's --speculative-config.
+struct SpeculationLimits {
+  std::uint32_t num_speculative_tokens = 0;  // most guesses of a sequence in a step; 0: off
+  std::uint32_t prompt_lookup_min = 5;       // n-gram: tokens of the suffix that is looked up
+  std::uint32_t prompt_lookup_max = 5;
+};
+
 struct Limits {
   std::uint32_t max_model_len = 2048;          // tokens of prompt and completion of one sequence
   std::uint32_t max_num_seqs = 32;             // sequences that hold blocks at one time
@@ -13,8 +20,12 @@ struct Limits {
   std::size_t kv_cache_blocks = 0;             // blocks of kernels::kKvBlockTokens positions
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;  // false: a prompt enters a step whole, or waits
+  SpeculationLimits speculation;
 };
 
+inline constexpr std::uint32_t kMaxSpeculativeTokens = 16;  // `num_speculative_tokens`
+inline constexpr std::uint32_t kMaxDraftRows = 32;          // guesses of all sequences in a step
+inline constexpr std::uint32_t kMaxLookupTokens = 32;       // `prompt_lookup_max`
 inline constexpr std::uint32_t kMaxChoices = 8;             // `n`
 inline constexpr std::uint32_t kMaxTopLogprobs = 20;        // `top_logprobs`
 inline constexpr std::size_t kMaxStopStrings = 4;           // `stop`

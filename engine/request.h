@@ -60,6 +60,11 @@ struct Request {
   bool skip_special_tokens = true;  // control tokens give no text
   CacheSalt salt;
   std::int32_t priority = 0;  // smaller is served first and paused last
+  // Within a priority the smaller one is served first, then the earlier arrival: an instant by
+  // which the first token is wanted, on one scale of the caller's for all requests.
+  std::uint64_t deadline = 0;
+  // Steps that decode this request are kept as short as that by cutting prompts; 0: no matter.
+  float token_gap_ms = 0.0F;
 };
 
 }  // namespace turnstile::engine

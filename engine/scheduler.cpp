@@ -20,9 +20,12 @@ void erase_in_order(std::vector<Sequence*>& list, const Sequence& sequence) {
 
 }  // namespace
 
-Scheduler::Scheduler(const Limits& limits)
-    : limits_(limits), kv_(limits.kv_cache_blocks, limits.enable_prefix_caching) {
+Scheduler::Scheduler(const Limits& limits, std::uint64_t kv_position_bytes)
+    : limits_(limits),
+      kv_position_bytes_(kv_position_bytes),
+      kv_(limits.kv_cache_blocks, limits.enable_prefix_caching) {
   running_.reserve(limits.max_num_seqs);
+  chunked_.reserve(limits.max_num_seqs);
 }
 
 void Scheduler::add(Sequence& sequence, std::size_t choices) {
@@ -38,8 +41,8 @@ void Scheduler::add(Sequence& sequence, std::size_t choices) {
 void Scheduler::plan(StepPlan& plan) {
   plan.clear();
   plan_decodes(plan);
-  plan_chunks(plan);
-  if (plan.paused.empty()) admit_waiting(plan);
+  open_prompt_budget(plan);
+  plan_prompts(plan);
 }
 
 void Scheduler::plan_decodes(StepPlan& plan) {
@@ -57,43 +60,85 @@ void Scheduler::plan_decodes(StepPlan& plan) {
   }
 }
 
-void Scheduler::plan_chunks(StepPlan& plan) {
+void Scheduler::open_prompt_budget(const StepPlan& plan) {
+  prompt_budget_ms_.reset();
+  if (!limits_.enable_chunked_prefill || !cost_.is_known()) return;
+  float gap_ms = 0.0F;
+  for (const PlannedSlice& slice : plan.slices) {
+    const float wanted = slice.sequence->token_gap_ms;
+    if (wanted > 0.0F && (gap_ms == 0.0F || wanted < gap_ms)) gap_ms = wanted;
+  }
+  if (gap_ms == 0.0F) return;
+  prompt_budget_ms_ = kGapShare * static_cast<double>(gap_ms) - cost_.predict_ms(plan.work);
+}
+
+std::uint32_t Scheduler::prompt_rows_left(std::uint32_t position, const StepPlan& plan) const {
+  const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
+  if (!prompt_budget_ms_) return rows_left;
+  std::uint32_t affordable = cost_.rows_within(*prompt_budget_ms_, position, kv_position_bytes_);
+  if (plan.prompt_rows == 0) affordable = std::max(affordable, kLeastPromptRows);
+  return std::min(rows_left, affordable);
+}
+
+void Scheduler::plan_prompts(StepPlan& plan) {
+  chunked_.clear();
   for (Sequence* sequence : running_) {
-    const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
-    if (rows_left == 0) return;
-    if (sequence->remaining() == 1) continue;
-    add_slice(*sequence, std::min(sequence->remaining(), rows_left), plan);
+    if (sequence->remaining() > 1) chunked_.push_back(sequence);
   }
-}
-
-void Scheduler::admit_waiting(StepPlan& plan) {
+  bool admits = plan.paused.empty();
   std::size_t slots = used_slots();
-  for (std::size_t i = 0; i < waiting_.size();) {
-    Sequence& sequence = *waiting_[i];
-    if (plan.rows >= limits_.max_num_batched_tokens) return;
-    if (slots + slots_of(sequence) > limits_.max_num_seqs) return;
-    const Admit admit = try_admit(sequence, plan);
-    if (admit == Admit::NoRoom) return;
-    slots += slots_of(sequence);
-    if (admit == Admit::InFlight) {
-      ++i;
-      continue;
+  std::size_t chunk = 0;
+  std::size_t waiting = 0;
+  for (;;) {
+    Sequence* const next_chunk = chunk < chunked_.size() ? chunked_[chunk] : nullptr;
+    Sequence* const next_waiting =
+        admits && waiting < waiting_.size() ? waiting_[waiting] : nullptr;
+    if (next_waiting != nullptr &&
+        (next_chunk == nullptr || comes_before(next_waiting, next_chunk))) {
+      admits = slots + slots_of(*next_waiting) <= limits_.max_num_seqs;
+      if (!admits) continue;
+      const Admission verdict = try_admit(*next_waiting, plan);
+      admits = verdict.admit != Admit::NoRoom;
+      if (!admits) continue;
+      slots += slots_of(*next_waiting);
+      if (verdict.admit == Admit::InFlight) {
+        serve_now(verdict.computing, chunk);
+        ++waiting;
+        continue;
+      }
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(waiting));
+      insert_in_order(running_, *next_waiting);
+    } else if (next_chunk != nullptr) {
+      const std::uint32_t rows_left = prompt_rows_left(next_chunk->computed, plan);
+      if (rows_left == 0) return;
+      add_chunk(*next_chunk, std::min(next_chunk->remaining(), rows_left), plan);
+      ++chunk;
+    } else {
+      return;
     }
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    insert_in_order(running_, sequence);
   }
 }
 
-Scheduler::Admit Scheduler::try_admit(Sequence& sequence, StepPlan& plan) {
+// Whoever waits for what `computing` computes comes before it, so it is served in that place.
+void Scheduler::serve_now(const Sequence* computing, std::size_t next_chunk) {
+  const auto begin = chunked_.begin() + static_cast<std::ptrdiff_t>(next_chunk);
+  const auto found = std::find(begin, chunked_.end(), computing);
+  if (found != chunked_.end()) std::rotate(begin, found, found + 1);
+}
+
+Scheduler::Admission Scheduler::try_admit(Sequence& sequence, StepPlan& plan) {
   const KvCache::Prefix prefix = kv_.find_prefix(sequence.table, sequence.tokens);
-  if (is_in_flight(sequence, prefix.blocks.size())) return Admit::InFlight;
+  if (const Sequence* computing = find_in_flight(sequence, prefix.blocks.size())) {
+    return {Admit::InFlight, computing};
+  }
   const std::size_t needed = blocks_for(sequence.tokens.size()) - prefix.blocks.size();
-  if (needed + prefix.idle + spare_blocks() > kv_.available()) return Admit::NoRoom;
+  if (needed + prefix.idle + spare_blocks() > kv_.available()) return {Admit::NoRoom};
   const auto hit_tokens =
       static_cast<std::uint32_t>(prefix.blocks.size() * kernels::kKvBlockTokens);
   const auto rows = static_cast<std::uint32_t>(sequence.tokens.size()) - hit_tokens;
-  const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
-  if (!limits_.enable_chunked_prefill && rows > rows_left) return Admit::NoRoom;
+  const std::uint32_t rows_left = prompt_rows_left(hit_tokens, plan);
+  if (rows_left == 0) return {Admit::NoRoom};
+  if (!limits_.enable_chunked_prefill && rows > rows_left) return {Admit::NoRoom};
 
   kv_.adopt(sequence.table, prefix);
   kv_.extend(sequence.table, sequence.tokens.size());
@@ -103,8 +148,8 @@ Scheduler::Admit Scheduler::try_admit(Sequence& sequence, StepPlan& plan) {
       {.sequence = &sequence, .hit_tokens = hit_tokens, .resumed = sequence.has_run});
   sequence.phase = SequencePhase::Running;
   sequence.has_run = true;
-  add_slice(sequence, std::min(rows, rows_left), plan);
-  return Admit::Yes;
+  add_chunk(sequence, std::min(rows, rows_left), plan);
+  return {Admit::Yes};
 }
 
 void Scheduler::pause(Sequence& sequence, StepPlan& plan) {
@@ -118,24 +163,71 @@ void Scheduler::pause(Sequence& sequence, StepPlan& plan) {
 
 void Scheduler::add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan) const {
   const bool wants_logits = rows == sequence.remaining();
-  plan.slices.push_back({.sequence = &sequence, .rows = rows, .wants_logits = wants_logits});
+  plan.slices.push_back(
+      {.sequence = &sequence, .rows = rows, .drafts = 0, .wants_logits = wants_logits});
   plan.rows += rows;
+  const StepWork work = work_of(rows, sequence.computed, kv_position_bytes_);
+  plan.work.rows += work.rows;
+  plan.work.kv_bytes += work.kv_bytes;
   plan.logits_rows += wants_logits ? 1 : 0;
   assert(plan.rows <= limits_.max_num_batched_tokens && "a step has at most so many rows");
 }
 
-bool Scheduler::is_in_flight(const Sequence& waiting, std::size_t block_index) const {
-  if (!kv_.prefix_caching()) return false;
-  if (block_index >= (waiting.tokens.size() - 1) / kernels::kKvBlockTokens) return false;
+void Scheduler::add_chunk(Sequence& sequence, std::uint32_t rows, StepPlan& plan) {
+  if (prompt_budget_ms_) {
+    // Without the base: the step runs anyway.
+    *prompt_budget_ms_ -=
+        cost_.predict_ms(work_of(rows, sequence.computed, kv_position_bytes_)) -
+        cost_.terms().base_ms;
+  }
+  plan.prompt_rows += rows;
+  add_slice(sequence, rows, plan);
+}
+
+std::uint32_t Scheduler::add_drafts(PlannedSlice& slice, std::uint32_t wanted, StepPlan& plan) {
+  Sequence& sequence = *slice.sequence;
+  assert(slice.wants_logits && slice.rows == 1 && slice.drafts == 0 && "drafts follow a decode");
+  const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
+  // The last token of a sequence is never computed, so a guess of it is worth nothing.
+  std::uint32_t drafts = std::min({wanted, limits_.max_num_batched_tokens - plan.rows,
+                                   sequence.final_tokens - 1 - known});
+  const std::size_t needed = blocks_for(known + drafts) - sequence.table.blocks.size();
+  if (needed > 0 && needed + spare_blocks() > kv_.available()) {
+    const auto room =
+        static_cast<std::uint32_t>(sequence.table.blocks.size() * kernels::kKvBlockTokens);
+    drafts = std::min(drafts, room - known);
+  }
+  if (drafts == 0) return 0;
+  kv_.extend(sequence.table, known + drafts);
+  slice.drafts = drafts;
+  plan.rows += drafts;
+  plan.logits_rows += drafts;
+  const StepWork work = work_of(drafts, known, kv_position_bytes_);
+  plan.work.rows += work.rows;
+  plan.work.kv_bytes += work.kv_bytes;
+  return drafts;
+}
+
+void Scheduler::drop_drafts(Sequence& sequence) {
+  if (sequence.phase == SequencePhase::Running) kv_.shrink(sequence.table, sequence.tokens.size());
+}
+
+void Scheduler::observe(const StepPlan& plan, double duration_ms) {
+  if (plan.work.rows > 0) cost_.observe(plan.work, duration_ms);
+}
+
+const Sequence* Scheduler::find_in_flight(const Sequence& waiting, std::size_t block_index) const {
+  if (!kv_.prefix_caching()) return nullptr;
+  if (block_index >= (waiting.tokens.size() - 1) / kernels::kKvBlockTokens) return nullptr;
   const PrefixKey& key = waiting.table.keys[block_index];
   for (const Sequence* sequence : running_) {
     const BlockTable& table = sequence->table;
     if (table.published <= block_index && block_index < table.keys.size() && !table.collided &&
         table.keys[block_index] == key) {
-      return true;
+      return sequence;
     }
   }
-  return false;
+  return nullptr;
 }
 
 std::size_t Scheduler::spare_blocks() const {
@@ -206,6 +298,8 @@ void Scheduler::check_invariants() const {
     assert(sequence->phase == SequencePhase::Running && "running sequences run");
     const BlockTable& table = sequence->table;
     assert(table.blocks.size() >= blocks_for(sequence->computed) && "what is computed has a place");
+    assert(table.blocks.size() <= blocks_for(sequence->tokens.size()) &&
+           "nothing is held for guesses");
     assert(table.published <= sequence->computed / kernels::kKvBlockTokens &&
            "only written blocks are published");
     for (const kernels::BlockId block : table.blocks) ++holders[block];

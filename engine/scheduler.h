@@ -1,11 +1,16 @@
 // scheduler.h: decides what a step computes and who holds blocks.
 //
-// plan() has three passes, each in the order (priority, arrival, choice):
+// plan() has two passes, each in the order (priority, deadline, arrival, choice):
 //
-//   1. decode   running sequences with one token left to compute; a new block where one begins
-//   2. prefill  running sequences with more: chunks, as far as max_num_batched_tokens reaches
-//   3. admit    waiting sequences, while there are slots, rows and blocks; the first that does not
-//               fit stops the pass, so that nothing overtakes it
+//   1. decodes  running sequences with one token left to compute; a new block where one begins
+//   2. prompts  as far as the budget for them reaches: chunks of running sequences with more than
+//               one token left, and waiting sequences, admitted while there are slots and blocks;
+//               the first of these that does not fit ends admission, so that nothing overtakes it
+//
+// The budget for prompts is what max_num_batched_tokens leaves, and, while sequences decode that
+// asked for a token gap, what keeps the whole step within kGapShare of the smallest gap, by the
+// learned cost of a step (step_cost.h). The first chunk gets kLeastPromptRows in any case, so a gap
+// that cannot be kept slows prompts down but never stops them.
 //
 // Blocks. A sequence is admitted only with blocks for all its known tokens, and with one to spare
 // for each running sequence that still grows; so chunks never run out and a newcomer is not paused
@@ -16,14 +21,20 @@
 //
 // In-flight sharing. A waiting sequence whose next block is being computed by a running one is not
 // admitted yet, and does not stop those behind it; its slots are kept free. So requests that come
-// together with one long prefix compute it once.
+// together with one long prefix compute it once. The running one is served in the place of the
+// first that waits for it, so nobody waits for a lower priority. If it ends or is paused first, its
+// unpublished blocks are in flight no longer and the next in the order computes them.
+//
+// Drafts (drafter.h) are rows of a decode beyond its known token. They get rows and blocks that
+// nobody else needs, and are given back after the step where they did not come true.
 //
 // Progress (promise 5): if any sequence runs, the first in the order computes at least one row: the
 // limits give every decode a row and leave one for a chunk, and with all others paused the pool
 // covers max_model_len. If none runs, the first waiting one is admitted: nothing is in flight, no
 // spare block is asked for, and its tokens fit the pool and, where prompts enter whole, the step.
 // A sequence that is first is never paused, so it ends after finitely many steps, and among equal
-// priorities only finitely many come before any sequence: a pause keeps its arrival number.
+// priorities only finitely many come before any sequence: a pause keeps its deadline and arrival
+// number, and later requests have later deadlines.
 //
 // Thread: engine thread only. Ownership: sequences belong to the engine and outlive their listing.
 // Cost:   O(running) a step, and for each admission tried O(blocks of its prompt + running); no
@@ -39,13 +50,19 @@
 #include "engine/kv_cache.h"
 #include "engine/limits.h"
 #include "engine/sequence.h"
+#include "engine/step_cost.h"
 #include "engine/step_plan.h"
 
 namespace turnstile::engine {
 
 class Scheduler {
  public:
-  explicit Scheduler(const Limits& limits);
+  // Of the smallest token gap; the rest is room for what the cost does not explain.
+  static constexpr double kGapShare = 0.9;
+  static constexpr std::uint32_t kLeastPromptRows = 16;
+
+  // `kv_position_bytes`: of K and V of one position over all layers.
+  explicit Scheduler(const Limits& limits, std::uint64_t kv_position_bytes = 0);
 
   // The sequence waits from now on. REQUIRES: it fits max_model_len. `choices`: how many sequences
   // it and its unborn siblings will be, so that a pause never allocates.
@@ -54,8 +71,18 @@ class Scheduler {
   // Fills `plan`, which is cleared first.
   void plan(StepPlan& plan);
 
+  // Gives the slice, a decode, at most `wanted` rows for guesses and returns how many.
+  std::uint32_t add_drafts(PlannedSlice& slice, std::uint32_t wanted, StepPlan& plan);
+
+  // How long the planned step took. Changes later plans, never a token.
+  void observe(const StepPlan& plan, double duration_ms);
+  const StepCost& cost() const { return cost_; }
+
   // After the slice was computed: its blocks become findable.
   void on_computed(Sequence& sequence, std::uint32_t rows);
+
+  // After the guesses were judged: blocks that only they needed go back.
+  void drop_drafts(Sequence& sequence);
 
   // `born` continues where the running `parent` has computed its whole prompt; the caller has given
   // up the slots that the parent kept for it. It runs if there is a slot and a block for its copy,
@@ -74,22 +101,33 @@ class Scheduler {
 
  private:
   void plan_decodes(StepPlan& plan);
-  void plan_chunks(StepPlan& plan);
-  void admit_waiting(StepPlan& plan);
-  // True when it runs now, with its first slice in the plan.
+  void plan_prompts(StepPlan& plan);
+  void serve_now(const Sequence* computing, std::size_t next_chunk);
+  // Yes: it runs now, with its first slice in the plan. InFlight: `computing` has what it needs.
   enum class Admit : std::uint8_t { Yes, NoRoom, InFlight };
-  Admit try_admit(Sequence& sequence, StepPlan& plan);
+  struct Admission {
+    Admit admit;
+    const Sequence* computing = nullptr;
+  };
+  Admission try_admit(Sequence& sequence, StepPlan& plan);
   void pause(Sequence& sequence, StepPlan& plan);
   void add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan) const;
-  bool is_in_flight(const Sequence& waiting, std::size_t block_index) const;
+  void add_chunk(Sequence& sequence, std::uint32_t rows, StepPlan& plan);
+  void open_prompt_budget(const StepPlan& plan);
+  std::uint32_t prompt_rows_left(std::uint32_t position, const StepPlan& plan) const;
+  const Sequence* find_in_flight(const Sequence& waiting, std::size_t block_index) const;
   std::size_t spare_blocks() const;
   std::size_t used_slots() const;
   std::size_t slots_of(const Sequence& sequence) const;
 
   Limits limits_;
+  std::uint64_t kv_position_bytes_;
   KvCache kv_;
+  StepCost cost_;
+  std::optional<double> prompt_budget_ms_;  // of the step being planned; absent: only rows count
   std::vector<Sequence*> running_;  // both in order
   std::vector<Sequence*> waiting_;
+  std::vector<Sequence*> chunked_;  // scratch of plan_prompts(), in order
   std::size_t listed_ = 0;  // sequences that may have to wait at the same time, unborn ones too
 };
 

@@ -12,6 +12,8 @@
 //                       |            |           Unborn until choice 0 has computed the prompt
 //                       +-> Finished <+
 //
+// Drafts (drafter.h) are never known tokens: they follow `tokens` only while the model runs.
+//
 // Thread: engine thread only; a value without behaviour, changed by Scheduler and Engine.
 #pragma once
 
@@ -28,6 +30,7 @@ namespace turnstile::engine {
 // Who is served first: the smaller one. No two sequences are equal.
 struct SequenceOrder {
   std::int32_t priority = 0;
+  std::uint64_t deadline = 0;
   std::uint64_t arrival = 0;
   std::uint16_t choice = 0;
   auto operator<=>(const SequenceOrder&) const = default;
@@ -47,8 +50,15 @@ struct Sequence {
   std::uint32_t final_tokens = 0;   // prompt and max_tokens
   std::uint32_t computed = 0;
   std::uint32_t computed_once = 0;  // high-water mark of `computed`: below it, rows are repeated
+  float token_gap_ms = 0.0F;        // of the request
   std::vector<TokenId> tokens;      // has room for final_tokens
   BlockTable table;                 // empty unless Running
+
+  // Speculation. The guesses for the positions from tokens.size() on; how many may be made in this
+  // step; how often guesses came true of late.
+  std::vector<TokenId> draft;
+  std::uint32_t draft_limit = 0;
+  float acceptance = 0.0F;
 
   std::uint32_t remaining() const { return static_cast<std::uint32_t>(tokens.size()) - computed; }
 };

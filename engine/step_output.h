@@ -75,8 +75,16 @@ struct StepStats {
   std::uint32_t preemptions = 0;         // sequences paused in this step
   std::uint32_t cache_query_tokens = 0;  // prompt tokens looked up in the prefix cache
   std::uint32_t cache_hit_tokens = 0;
+  // Speculation: sequences with guesses, guesses computed, guesses that came true.
+  std::uint32_t drafts = 0;
+  std::uint32_t draft_tokens = 0;
+  std::uint32_t accepted_tokens = 0;
   std::uint64_t free_blocks = 0;         // free or reclaimable
   std::uint64_t total_blocks = 0;
+  // The learned cost of a step (step_cost.h); 0 until something is known.
+  double step_base_ms = 0.0;
+  double step_row_ms = 0.0;
+  double step_kv_byte_ms = 0.0;
 };
 
 struct StepOutput {

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "engine/sequence.h"
+#include "engine/step_cost.h"
 
 namespace turnstile::engine {
 
 struct PlannedSlice {
   Sequence* sequence = nullptr;
-  std::uint32_t rows = 0;     // tokens computed ..  computed + rows
+  std::uint32_t rows = 0;     // known tokens computed ..  computed + rows
+  std::uint32_t drafts = 0;   // the sequence's first so many guesses follow as rows of their own
   bool wants_logits = false;  // the slice reaches the sequence's last token
 };
 
@@ -24,15 +26,19 @@ struct StepPlan {
   std::vector<PlannedSlice> slices;  // decodes first, then chunks
   std::vector<Sequence*> paused;
   std::vector<Admission> admitted;
-  std::uint32_t rows = 0;
+  std::uint32_t rows = 0;          // drafts included
+  std::uint32_t prompt_rows = 0;   // of chunks
   std::uint32_t logits_rows = 0;
+  StepWork work;                   // what the rows cost
 
   void clear() {
     slices.clear();
     paused.clear();
     admitted.clear();
     rows = 0;
+    prompt_rows = 0;
     logits_rows = 0;
+    work = {};
   }
 };
 

@@ -85,8 +85,8 @@ void LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> log
     assert(row.block < kv_layout_.block_count && "block ids are below the number of blocks");
   }
   const std::size_t logits_rows = rows_.logits_rows().size();
-  assert(logits_rows <= max_logits_rows_ && "at most max_logits_rows slices want logits");
-  assert(logits.size() >= logits_rows * vocab_size() && "one row for each slice that wants logits");
+  assert(logits_rows <= max_logits_rows_ && "at most max_logits_rows rows want logits");
+  assert(logits.size() >= logits_rows * vocab_size() && "a row of logits for each wanted one");
 
   const LlamaStep step{config_, weights_,        table_,      pool_, rope_,
                        kv_layout_, kv_pool_.data(), *workspace_, rows_, probe_};

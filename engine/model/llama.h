@@ -57,6 +57,7 @@ class LlamaModel final : public Model {
                std::size_t max_logits_rows) override;
   void forward(std::span<const StepSlice> slices, std::span<float> logits) override;
   void copy_block(kernels::BlockId from, kernels::BlockId to) override;
+  kernels::WorkerPool* workers() override { return &pool_; }
 
   const LlamaConfig& config() const { return config_; }
   const kernels::KernelTable& table() const { return table_; }

@@ -6,7 +6,8 @@
 //
 //   slices        A: 1 token at position 41     rows of the step, in this order
 //                 B: 5 tokens at 16..20         0: A41  1: B16  2: B17 ... 5: B20
-//                                               logits rows: one for each slice that wants them
+//                                               logits rows: those of each slice's last tokens that
+//                                               are wanted: one, or more when it carries guesses
 //
 // Promise: the logits of a slice are the same bits whatever else is in the step and however its
 // prompt was cut into chunks.
@@ -24,6 +25,7 @@
 
 #include "engine/token_id.h"
 #include "kernels/kv_block.h"
+#include "kernels/worker_pool.h"
 
 namespace turnstile::engine {
 
@@ -31,7 +33,7 @@ struct StepSlice {
   std::span<const TokenId> tokens;             // at least one
   std::uint32_t first_position = 0;            // of tokens[0]
   std::span<const kernels::BlockId> blocks;    // block table; covers the slice's last position
-  bool wants_logits = false;                   // of the slice's last token
+  std::uint32_t logits_rows = 0;               // of the slice's last so many tokens
 };
 
 class Model {
@@ -47,11 +49,14 @@ class Model {
   virtual bool reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
                        std::size_t max_logits_rows) = 0;
 
-  // logits: (slices that want them, vocab_size) floats, in slice order.
+  // logits: (wanted rows, vocab_size) floats, in the order of slices and tokens.
   virtual void forward(std::span<const StepSlice> slices, std::span<float> logits) = 0;
 
   // Copies the K and V of `from` to `to` in every layer: a choice that diverges inside a block.
   virtual void copy_block(kernels::BlockId from, kernels::BlockId to) = 0;
+
+  // The threads that compute a step, for use between steps; null: there are none.
+  virtual kernels::WorkerPool* workers() { return nullptr; }
 };
 
 }  // namespace turnstile::engine

@@ -57,9 +57,10 @@ void StepRows::add_slice(const StepSlice& slice) {
   for (int begin = 0; begin < row_count; begin += kTileRows) {
     tiles_.push_back({&slice, first_row, begin, std::min(begin + kTileRows, row_count)});
   }
-  if (slice.wants_logits) {
-    logits_rows_.push_back(first_row + row_count - 1);
-    logits_tiles_.push_back({&slice, first_row, row_count - 1, row_count});
+  assert(slice.logits_rows <= slice.tokens.size() && "logits are of the slice's own tokens");
+  for (int row = row_count - static_cast<int>(slice.logits_rows); row < row_count; ++row) {
+    logits_rows_.push_back(first_row + row);
+    logits_tiles_.push_back({&slice, first_row, row, row + 1});
   }
 }
 

@@ -1,5 +1,6 @@
-// Random requests, limits, cancels and pauses: every text is the text of the solo run, and every
-// promise of engine.h holds after every step (tests/support/engine_run.h checks them).
+// Random requests, limits, cancels, pauses, drafts and durations: every text is the text of the
+// solo run, and every promise of engine.h holds after every step (tests/support/engine_run.h checks
+// them).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ class Scenario {
  public:
   explicit Scenario(std::uint32_t seed) : random_(seed), limits_(random_limits()) {
     options_.weights = seed;
+    if (pick(2) == 0) options_.habit = 1.0F + static_cast<float>(pick(6));
     for (auto& prefix : prefixes_) {
       prefix.resize(1 + pick(60));
       for (TokenId& token : prefix) token = pick(kToyVocabulary);
@@ -48,6 +50,10 @@ class Scenario {
       run.step();
       if (::testing::Test::HasFatalFailure()) return;
       ASSERT_LT(run.steps(), 20'000U) << "the engine does not come to an end";
+      // Any durations: they decide what is planned, never what is said.
+      if (pick(2) == 0) run.observe_step(0.01 * pick(10'000));
+      accepted_ += run.output().stats.accepted_tokens;
+      rejected_ += run.output().stats.draft_tokens - run.output().stats.accepted_tokens;
       for (const auto& event : run.output().events) {
         pauses_ += event.kind == engine::EventKind::Paused ? 1 : 0;
         hits_ += event.kind == engine::EventKind::Bound ? event.tokens : 0;
@@ -58,6 +64,8 @@ class Scenario {
 
   std::uint32_t pauses() const { return pauses_; }
   std::uint32_t hits() const { return hits_; }
+  std::uint32_t accepted() const { return accepted_; }
+  std::uint32_t rejected() const { return rejected_; }
 
  private:
   std::uint32_t pick(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
@@ -71,6 +79,11 @@ class Scenario {
     limits.enable_chunked_prefill = pick(4) > 0;
     if (!limits.enable_chunked_prefill) limits.max_num_batched_tokens = 150 + pick(30);
     limits.kv_cache_blocks = engine::blocks_for(limits.max_model_len) + pick(25);
+    if (pick(3) > 0) {
+      limits.speculation.num_speculative_tokens = 1 + pick(6);
+      limits.speculation.prompt_lookup_min = 1 + pick(2);
+      limits.speculation.prompt_lookup_max = limits.speculation.prompt_lookup_min + pick(4);
+    }
     return limits;
   }
 
@@ -82,6 +95,8 @@ class Scenario {
     for (std::uint32_t i = 0; i < extra; ++i) request.prompt.push_back(pick(kToyVocabulary));
     request.choices = pick(4) == 0 ? 1 + pick(4) : 1;
     request.priority = static_cast<std::int32_t>(pick(3)) - 1;
+    request.deadline = pick(4) == 0 ? pick(100) : 0;
+    if (pick(2) == 0) request.token_gap_ms = 0.1F * static_cast<float>(1 + pick(500));
     request.salt = {pick(2), 7};
     request.stop.max_tokens = 1 + pick(60);
     request.stop.min_tokens = pick(4) == 0 ? pick(10) : 0;
@@ -131,22 +146,30 @@ class Scenario {
   std::vector<TokenId> prefixes_[4];
   std::uint32_t pauses_ = 0;
   std::uint32_t hits_ = 0;
+  std::uint32_t accepted_ = 0;
+  std::uint32_t rejected_ = 0;
 };
 
 TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
   std::uint32_t pauses = 0;
   std::uint32_t hits = 0;
+  std::uint32_t accepted = 0;
+  std::uint32_t rejected = 0;
   for (std::uint32_t seed = 1; seed <= 1500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Scenario scenario(seed);
     scenario.run();
     pauses += scenario.pauses();
     hits += scenario.hits();
+    accepted += scenario.accepted();
+    rejected += scenario.rejected();
     if (HasFailure()) return;
   }
   // Otherwise the scenarios have become too tame to prove anything.
   EXPECT_GT(pauses, 1000U);
   EXPECT_GT(hits, 10'000U);
+  EXPECT_GT(accepted, 2'000U);
+  EXPECT_GT(rejected, 5'000U);
 }
 
 // The same calls give the same events, byte for byte.

@@ -170,12 +170,17 @@ class Crowd {
       while (run.blocks.size() < blocks_for(run.computed + count)) {
         run.blocks.push_back(take_block());
       }
-      const bool wants_logits = random_.chance(70);
+      // None, the last row's, or several as when guesses are verified.
+      const std::size_t wanted_logits =
+          random_.chance(30) ? 0 : random_.chance(60) ? 1 : 1 + random_.below(count);
       slices.push_back({std::span(text.ids).subspan(run.computed, count),
-                        static_cast<std::uint32_t>(run.computed), run.blocks, wants_logits});
+                        static_cast<std::uint32_t>(run.computed), run.blocks,
+                        static_cast<std::uint32_t>(wanted_logits)});
       run.computed += count;
       rows += count;
-      if (wants_logits) expected.push_back(text.logits[run.computed - 1].data());
+      for (std::size_t i = run.computed - wanted_logits; i < run.computed; ++i) {
+        expected.push_back(text.logits[i].data());
+      }
     }
     compare(slices, expected);
   }
@@ -212,7 +217,7 @@ std::unique_ptr<LlamaModel> load(const engine::GgufFile& file, kernels::Level le
   options.threads = threads;
   auto model = LlamaModel::load(file, options);
   EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
-  EXPECT_TRUE((*model)->reserve(blocks, rows, kStepSlices));
+  EXPECT_TRUE((*model)->reserve(blocks, rows, kStepRows));
   return std::move(*model);
 }
 
@@ -268,6 +273,20 @@ TEST_P(Identity, LogitsDoNotDependOnTheCrowd) {
   }
 }
 
+TEST_P(Identity, HoldsForEveryHeadSize) {
+  if (!kernels::level_supported(GetParam())) {
+    GTEST_SKIP() << "this CPU has no " << kernels::to_string(GetParam());
+  }
+  std::uint32_t seed = 51;
+  for (const tests::LlamaShape& shape : tests::head_size_shapes()) {
+    const std::vector<std::byte> bytes = tests::random_llama(shape, seed).serialize();
+    const auto file = engine::GgufFile::parse(bytes);
+    ASSERT_TRUE(file);
+    check_identity(*file, GetParam(), kernels::Numerics::Int8, seed++,
+                   {.texts = 8, .max_tokens = 60, .rounds = 1});
+  }
+}
+
 // Long enough that attention takes several chunks of positions.
 TEST_P(Identity, HoldsOverSeveralAttentionChunks) {
   if (!kernels::level_supported(GetParam())) {
@@ -285,8 +304,7 @@ TEST_P(Identity, HoldsOverSeveralAttentionChunks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Identity,
-                         ::testing::Values(kernels::Level::Scalar, kernels::Level::Avx2,
-                                           kernels::Level::Avx512Vnni),
+                         ::testing::ValuesIn(kernels::kLevels),
                          [](const auto& level) {
                            std::string name(kernels::to_string(level.param));
                            std::erase(name, '-');

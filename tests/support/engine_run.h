@@ -46,6 +46,8 @@ class EngineRun {
   void cancel(engine::RequestId id);
   bool has_work() const { return engine_->has_work(); }
   void step();
+  // Tells the engine that its last step took so long.
+  void observe_step(double duration_ms) { engine_->observe_step(duration_ms); }
   void run();  // until nothing is left
 
   const RequestResult& result(engine::RequestId id) const { return results_.at(id); }

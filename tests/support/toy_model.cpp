@@ -51,17 +51,19 @@ void ToyModel::forward(std::span<const engine::StepSlice> slices, std::span<floa
       digest = mix(digest, cells_[cell]);
     }
     std::size_t position = slice.first_position;
-    for (const engine::TokenId token : slice.tokens) {
+    assert(slice.logits_rows <= slice.tokens.size() && "logits are of the slice's own tokens");
+    const std::size_t silent = slice.tokens.size() - slice.logits_rows;
+    for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
+      const engine::TokenId token = slice.tokens[i];
       const std::uint64_t content = mix(digest, position << 32 | token) | 1;
       writes_.push_back(
           {slice.blocks[position / kBlockTokens] * kBlockTokens + position % kBlockTokens,
            content});
       digest = mix(digest, content);
       ++position;
-    }
-    if (slice.wants_logits) {
+      if (i < silent) continue;
       const std::size_t size = options_.vocab_size;
-      compute_logits(digest, slice.tokens.back(), logits.subspan(logits_row * size, size));
+      compute_logits(digest, token, logits.subspan(logits_row * size, size));
       ++logits_row;
     }
     if (log_ != nullptr) {
@@ -83,6 +85,7 @@ void ToyModel::compute_logits(std::uint64_t digest, engine::TokenId last,
   for (std::size_t v = 0; v < row.size(); ++v) {
     row[v] = static_cast<float>(mix(digest, v + 1) >> 40) * 0x1p-21F - 4.0F;  // [-4, 4)
   }
+  if (options_.habit != 0.0F) row[(last + 1) % options_.habit_period] += options_.habit;
   if (options_.always) {
     std::fill(row.begin(), row.end(), 0.0F);
     row[*options_.always] = 1.0F;

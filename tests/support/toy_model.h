@@ -29,6 +29,9 @@ struct ToyModelOptions {
   std::optional<engine::TokenId> fault_after;
   // Set: every logit is 0 but this token's, which is 1.
   std::optional<engine::TokenId> always;
+  // Added to the logit of (last token + 1) % habit_period: text that an n-gram can foresee.
+  float habit = 0.0F;
+  engine::TokenId habit_period = 8;
 };
 
 // What the engine has asked the model to do; outlives the model, which the engine owns.

@@ -1,0 +1,89 @@
+#include "engine/draft_length.h"
+
+#include <gtest/gtest.h>
+
+namespace turnstile::engine {
+namespace {
+
+// A machine on which a step of one row takes 5 ms and each further row 0.5 ms.
+StepCost machine() {
+  StepCost cost;
+  for (int i = 0; i < 20; ++i) {
+    for (const std::uint32_t rows : {1U, 8U, 64U, 512U}) {
+      cost.observe({.rows = rows, .kv_bytes = 0}, 4.5 + 0.5 * rows);
+    }
+  }
+  return cost;
+}
+
+std::uint32_t guesses(const StepCost& cost, std::uint32_t streams, float acceptance) {
+  return DraftLength(cost, {.rows = streams, .kv_bytes = 0}, streams)
+      .choose(acceptance, 8, 100, 0);
+}
+
+TEST(DraftLength, LikelyGuessesPayForOneStreamAndUnlikelyOnesDoNot) {
+  const StepCost cost = machine();
+  EXPECT_EQ(guesses(cost, 1, 0.99F), 8U);
+  EXPECT_GE(guesses(cost, 1, 0.7F), 2U);
+  EXPECT_LE(guesses(cost, 1, 0.7F), 5U);
+  EXPECT_EQ(guesses(cost, 1, 0.1F), 0U);
+  EXPECT_EQ(guesses(cost, 1, 0.0F), 0U);
+}
+
+TEST(DraftLength, ShrinksAsTheStepFillsAndIsZeroWhereEveryRowCostsItsFullShare) {
+  const StepCost cost = machine();
+  std::uint32_t before = guesses(cost, 1, 0.8F);
+  for (const std::uint32_t streams : {2U, 4U, 8U, 16U, 64U}) {
+    const std::uint32_t now = guesses(cost, streams, 0.8F);
+    EXPECT_LE(now, before) << streams;
+    before = now;
+  }
+  EXPECT_EQ(before, 0U);
+  EXPECT_FALSE(DraftLength(cost, {.rows = 64, .kv_bytes = 0}, 64).can_pay());
+  EXPECT_TRUE(DraftLength(cost, {.rows = 1, .kv_bytes = 0}, 1).can_pay());
+}
+
+// For every choice: at the stated chances, tokens a millisecond do not fall.
+TEST(DraftLength, NeverLowersTheExpectedThroughput) {
+  const StepCost cost = machine();
+  for (std::uint32_t streams = 1; streams <= 40; ++streams) {
+    for (float acceptance = 0.05F; acceptance < 1.0F; acceptance += 0.05F) {
+      const std::uint32_t drafts = guesses(cost, streams, acceptance);
+      double tokens = streams;
+      double chance = 1.0;
+      for (std::uint32_t i = 0; i < drafts; ++i) {
+        chance *= static_cast<double>(acceptance);
+        tokens += chance;
+      }
+      const double without = streams / (4.5 + 0.5 * streams);
+      const double with = tokens / (4.5 + 0.5 * (streams + drafts));
+      EXPECT_GE(with, without) << streams << " streams, " << acceptance;
+    }
+  }
+}
+
+TEST(DraftLength, GuessesOfOneSequenceMakeThoseOfTheNextDearer) {
+  const StepCost cost = machine();
+  DraftLength length(cost, {.rows = 4, .kv_bytes = 0}, 4);
+  const std::uint32_t first = length.choose(0.9F, 16, 100, 0);
+  length.take(0.9F, first, 100, 0);
+  const std::uint32_t second = length.choose(0.9F, 16, 100, 0);
+  EXPECT_GT(first, 0U);
+  EXPECT_LT(second, first);
+}
+
+TEST(DraftLength, KnowsAUsualMachineBeforeAnythingIsLearned) {
+  EXPECT_GE(guesses(StepCost(), 1, kFirstAcceptance), 1U);
+  EXPECT_EQ(guesses(StepCost(), 32, kFirstAcceptance), 0U);
+}
+
+TEST(JudgeGuess, FollowsWhatComesTrue) {
+  float acceptance = kFirstAcceptance;
+  for (int i = 0; i < 60; ++i) judge_guess(true, acceptance);
+  EXPECT_GT(acceptance, 0.99F);
+  for (int i = 0; i < 60; ++i) judge_guess(false, acceptance);
+  EXPECT_LT(acceptance, 0.01F);
+}
+
+}  // namespace
+}  // namespace turnstile::engine

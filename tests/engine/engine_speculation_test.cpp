@@ -1,0 +1,241 @@
+// Speculation as seen from outside the engine: the same text in fewer steps.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/toy_model.h"
+#include "tests/support/toy_requests.h"
+#include "tests/support/toy_tokenizer.h"
+
+namespace turnstile::tests {
+namespace {
+
+using engine::FinishReason;
+using engine::Limits;
+using engine::Request;
+
+Limits speculating(std::uint32_t guesses = 4) {
+  Limits limits = roomy_limits();
+  limits.speculation = {
+      .num_speculative_tokens = guesses, .prompt_lookup_min = 1, .prompt_lookup_max = 4};
+  return limits;
+}
+
+ToyModelOptions habitual(float habit = 9.0F) {
+  ToyModelOptions options;
+  options.habit = habit;  // 9: more than the noise, so that every guess comes true
+  return options;
+}
+
+Request long_request(engine::RequestId id = 1, std::uint32_t max_tokens = 200) {
+  Request request = greedy_request(id, letters(20), max_tokens);
+  request.stop.ignore_eos = true;
+  return request;
+}
+
+struct Sums {
+  std::uint64_t steps = 0;
+  std::uint32_t drafts = 0;
+  std::uint32_t draft_tokens = 0;
+  std::uint32_t accepted = 0;
+};
+
+Sums run_through(EngineRun& run) {
+  Sums sums;
+  while (run.has_work() && !::testing::Test::HasFatalFailure()) {
+    run.step();
+    ++sums.steps;
+    sums.drafts += run.output().stats.drafts;
+    sums.draft_tokens += run.output().stats.draft_tokens;
+    sums.accepted += run.output().stats.accepted_tokens;
+  }
+  return sums;
+}
+
+TEST(Speculation, ATextThatRepeatsTakesFarFewerStepsAndIsTheSame) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  run.add(long_request());
+  const Sums sums = run_through(run);
+  EXPECT_EQ(run.result(1).choices[0].tokens,
+            run_alone(long_request(), habitual()).choices[0].tokens);
+  EXPECT_LT(sums.steps, 80U) << "200 tokens, up to five a step";
+  EXPECT_GT(sums.accepted, 120U);
+}
+
+TEST(Speculation, CountsGuessesAndThoseThatCameTrue) {
+  ToyModelLog log;
+  EngineRun run(toy_engine(speculating(), habitual(6.0F), &log));
+  run.add(long_request());
+  const Sums sums = run_through(run);
+  EXPECT_GT(sums.draft_tokens, sums.accepted) << "some guesses were wrong";
+  EXPECT_GT(sums.accepted, 0U);
+  // Every token but the last is computed, and every wrong guess.
+  EXPECT_EQ(log.rows, 20U + 199 + sums.draft_tokens - sums.accepted);
+  EXPECT_EQ(sums.steps, 200U - sums.accepted);
+  EXPECT_LE(sums.drafts, sums.draft_tokens);
+}
+
+TEST(Speculation, SampledTextIsIdenticalToo) {
+  for (const float habit : {1.0F, 3.0F, 6.0F}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      Request request = long_request();
+      request.sampling.temperature = 0.8F;
+      request.sampling.seed = seed;
+      request.sampling.top_logprobs = 3;
+      request.sampling.frequency_penalty = 0.1F;
+      EngineRun run(toy_engine(speculating(6), habitual(habit)));
+      run.add(request);
+      run.run();
+      const RequestResult alone = run_alone(request, habitual(habit));
+      EXPECT_EQ(run.result(1).choices[0].tokens, alone.choices[0].tokens);
+      EXPECT_EQ(run.result(1).choices[0].logprobs, alone.choices[0].logprobs);
+      ASSERT_EQ(run.result(1).choices[0].top_logprobs.size(), 3U * 200);
+      EXPECT_EQ(run.result(1).choices[0].top_logprobs[599].token,
+                alone.choices[0].top_logprobs[599].token);
+    }
+  }
+}
+
+// The model's distribution is the same at every position, so all tokens of all runs are draws from
+// it. A wrong rule of acceptance would favour or spare the token that is guessed most.
+TEST(Speculation, TokensKeepTheirDistribution) {
+  ToyModelOptions options;
+  options.always = 7;  // its logit is 1, all others are 0
+  std::vector<double> counts(kToyVocabulary, 0.0);
+  double total = 0.0;
+  std::uint32_t accepted = 0;
+  std::uint32_t rejected = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Request request = long_request(1, 400);
+    request.sampling.temperature = 0.2F;  // e^5 / (63 + e^5) = 0.70
+    request.sampling.seed = seed;
+    EngineRun run(toy_engine(speculating(), options));
+    run.add(request);
+    const Sums sums = run_through(run);
+    accepted += sums.accepted;
+    rejected += sums.draft_tokens - sums.accepted;
+    for (const engine::TokenId token : run.result(1).choices[0].tokens) {
+      counts[token] += 1.0;
+      total += 1.0;
+    }
+  }
+  EXPECT_GT(accepted, 500U);
+  EXPECT_GT(rejected, 500U);
+  const double favoured = std::exp(5.0);
+  double chi_square = 0.0;
+  for (std::size_t token = 0; token < counts.size(); ++token) {
+    const double expected = total * (token == 7 ? favoured : 1.0) / (63.0 + favoured);
+    chi_square += (counts[token] - expected) * (counts[token] - expected) / expected;
+  }
+  EXPECT_LT(chi_square, 103.4) << "99.9 % of 63 degrees of freedom";
+}
+
+TEST(Speculation, AStopStringInTheMiddleOfADraftEndsTheTextThere) {
+  const Request plain = long_request();
+  const std::string text = run_alone(plain, habitual()).choices[0].text;
+  for (std::size_t at = 60; at < 76; ++at) {
+    Request request = plain;
+    request.stop.strings = {text.substr(at, 12)};
+    EngineRun run(toy_engine(speculating(), habitual()));
+    run.add(request);
+    run.run();
+    const RequestResult alone = run_alone(request, habitual());
+    EXPECT_EQ(run.result(1).choices[0].text, alone.choices[0].text);
+    EXPECT_EQ(run.result(1).choices[0].tokens, alone.choices[0].tokens);
+    EXPECT_EQ(run.result(1).choices[0].finish, FinishReason::StopString);
+  }
+}
+
+TEST(Speculation, EndTokensCountOnlyAfterMinTokensAlsoWithinADraft) {
+  for (std::uint32_t min_tokens = 0; min_tokens < 60; min_tokens += 7) {
+    Request request = greedy_request(1, letters(20), 150);
+    request.stop.min_tokens = min_tokens;
+    request.stop.token_ids = {5};  // comes by every eight tokens
+    EngineRun run(toy_engine(speculating(), habitual()));
+    run.add(request);
+    run.run();
+    const RequestResult alone = run_alone(request, habitual());
+    EXPECT_EQ(run.result(1).choices[0].tokens, alone.choices[0].tokens) << min_tokens;
+    EXPECT_EQ(run.result(1).choices[0].end_token, alone.choices[0].end_token) << min_tokens;
+  }
+}
+
+TEST(Speculation, MaxTokensAreNeverExceeded) {
+  for (std::uint32_t max_tokens = 1; max_tokens < 40; ++max_tokens) {
+    EngineRun run(toy_engine(speculating(), habitual()));
+    run.add(long_request(1, max_tokens));
+    run.run();
+    EXPECT_EQ(run.result(1).choices[0].tokens.size(), max_tokens);
+    EXPECT_EQ(run.result(1).choices[0].finish, FinishReason::Length);
+  }
+}
+
+TEST(Speculation, NoGuessesAreRunWhenManyStreamsFillTheStep) {
+  Limits limits = speculating();
+  limits.max_num_seqs = 64;
+  limits.max_num_batched_tokens = 512;
+  limits.kv_cache_blocks = 2'000;
+  EngineRun run(toy_engine(limits, habitual()));
+  for (engine::RequestId id = 0; id < 64; ++id) run.add(long_request(id, 60));
+  std::uint32_t drafted = 0;
+  while (run.has_work()) {
+    run.step();
+    if (run.output().stats.running_sequences == 64) drafted += run.output().stats.draft_tokens;
+  }
+  EXPECT_EQ(drafted, 0U);
+}
+
+TEST(Speculation, AcceptedTokensAreFoundByTheNextTurnAndRejectedOnesAreNot) {
+  for (const float habit : {2.0F, 9.0F}) {
+    EngineRun run(toy_engine(speculating(), habitual(habit)));
+    const Request first = long_request(1, 100);
+    run.add(first);
+    run.run();
+    Request next = first;
+    next.id = 2;
+    const auto& answer = run.result(1).choices[0].tokens;
+    next.prompt.insert(next.prompt.end(), answer.begin(), answer.end());
+    run.add(next);
+    run.run();
+    EXPECT_EQ(run.result(2).cached_tokens, 112U);
+    EXPECT_EQ(run.result(2).choices[0].text, run_alone(next, habitual(habit)).choices[0].text);
+  }
+}
+
+TEST(Speculation, GuessesTakeNoBlockThatAnotherSequenceWillNeed) {
+  Limits limits = speculating();
+  limits.max_model_len = 160;
+  limits.max_num_seqs = 2;
+  limits.kv_cache_blocks = 12;
+  limits.enable_prefix_caching = false;
+  EngineRun with(toy_engine(limits, habitual()));
+  limits.speculation = {};
+  EngineRun without(toy_engine(limits, habitual()));
+  for (EngineRun* run : {&with, &without}) {
+    for (engine::RequestId id = 1; id <= 2; ++id) run->add(long_request(id, 130));
+    run->run();
+  }
+  EXPECT_EQ(with.result(1).choices[0].pauses, without.result(1).choices[0].pauses);
+  EXPECT_EQ(with.result(1).choices[0].text, without.result(1).choices[0].text);
+  EXPECT_EQ(with.result(2).choices[0].text, without.result(2).choices[0].text);
+}
+
+TEST(Speculation, WrongLimitsAreNamed) {
+  Limits limits = speculating();
+  limits.speculation.num_speculative_tokens = engine::kMaxSpeculativeTokens + 1;
+  auto created = engine::Engine::create(std::make_unique<ToyModel>(), toy_tokenizer(), limits);
+  ASSERT_FALSE(created);
+  EXPECT_NE(created.error().find("num_speculative_tokens"), std::string::npos);
+  limits = speculating();
+  limits.speculation.prompt_lookup_min = 5;
+  created = engine::Engine::create(std::make_unique<ToyModel>(), toy_tokenizer(), limits);
+  ASSERT_FALSE(created);
+  EXPECT_NE(created.error().find("prompt_lookup_min"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnstile::tests
