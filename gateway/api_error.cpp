@@ -142,6 +142,7 @@ ApiCode api_code(policy::RefusalCode code) {
     case policy::RefusalCode::RateRequests: return ApiCode::RateRequests;
     case policy::RefusalCode::BudgetTokens: return ApiCode::BudgetTokens;
     case policy::RefusalCode::QueueFull: return ApiCode::QueueFull;
+    case policy::RefusalCode::WouldMissDeadline: return ApiCode::WouldMissDeadline;
     case policy::RefusalCode::Displaced: return ApiCode::Displaced;
     case policy::RefusalCode::QueueDeadline: return ApiCode::QueueDeadline;
   }

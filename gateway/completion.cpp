@@ -198,6 +198,9 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
     context.metrics.on_unknown_field();
   }
 
+  const auto client_deadline = asked_deadline(session.head());
+  if (!client_deadline) co_return invalid.answer(client_deadline.error());
+
   //    Class and model: what may this key have?
   const ClassAsk asked = asked_class(session.head(), *request);
   const auto resolved = context.admission.resolve(
@@ -235,6 +238,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
     facts.longest_prompt_tokens = std::max(facts.longest_prompt_tokens, tokens);
   }
   facts.max_tokens = request->max_tokens;
+  facts.client_deadline = *client_deadline;
   if (api == Api::Completions) facts.route_default_max_tokens = kCompletionsDefaultMaxTokens;
   facts.choices = static_cast<std::int64_t>(request->choices * prompts->size());
   record.prompts = static_cast<std::uint32_t>(prompts->size());

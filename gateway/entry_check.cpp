@@ -1,7 +1,9 @@
 #include "gateway/entry_check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "gateway/answer_lines.h"
@@ -14,6 +16,8 @@ namespace {
 constexpr policy::Duration kRestartWait = std::chrono::seconds(5);
 constexpr policy::Duration kBodyRoomWait = std::chrono::seconds(1);
 constexpr std::string_view kClassHeader = "X-Turnstile-Class";
+constexpr std::string_view kDeadlineHeader = "X-Turnstile-Deadline-Ms";
+constexpr std::int64_t kLongestDeadlineMs = std::int64_t{24} * 3600 * 1000;
 
 ApiError come_back(ApiCode code, std::string_view message, policy::Duration wait) {
   ApiError error = make_error(code, std::string(message));
@@ -73,6 +77,21 @@ ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request) 
   if (*request.service_tier == "default") ask.name = "standard";
   if (*request.service_tier == "flex") ask.name = "batch";
   return ask;
+}
+
+tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const RequestHead& head) {
+  if (head.deadline_ms.empty()) return std::nullopt;
+  std::int64_t ms = 0;
+  const char* const end = head.deadline_ms.data() + head.deadline_ms.size();
+  const auto [rest, error] = std::from_chars(head.deadline_ms.data(), end, ms);
+  if (error != std::errc{} || rest != end || ms < 1 || ms > kLongestDeadlineMs) {
+    return tl::unexpected(make_error(
+        ApiCode::InvalidValue,
+        "The header must be a whole number of milliseconds from 1 to " +
+            std::to_string(kLongestDeadlineMs) + ".",
+        std::string(kDeadlineHeader)));
+  }
+  return std::chrono::milliseconds(ms);
 }
 
 void InvalidRequest::answer(const ApiError& error) const {

@@ -11,9 +11,12 @@
 #include <optional>
 #include <string_view>
 
+#include <tl/expected.hpp>
+
 #include "gateway/api_error.h"
 #include "gateway/generation_request.h"
 #include "gateway/http_reader.h"
+#include "policy/instant.h"
 
 namespace turnstile::gateway {
 
@@ -34,6 +37,10 @@ struct ClassAsk {
   std::string_view param;  // where it was said
 };
 ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request);
+
+// X-Turnstile-Deadline-Ms: how long after its arrival the client still wants the first token.
+// Absent when the header is; an error when it is no whole number of milliseconds up to a day.
+tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const RequestHead& head);
 
 // Answers invalid requests of one key.
 class InvalidRequest {

@@ -23,11 +23,13 @@ LiveRequest* LiveRequests::find(policy::RequestId id) {
   return found == by_id_.end() ? nullptr : found->second;
 }
 
-bool LiveRequests::take_reports(EnginePort& engine, Metrics& metrics, policy::Instant now) {
+bool LiveRequests::take_reports(EnginePort& engine, policy::Admission& admission,
+                                Metrics& metrics, policy::Instant now) {
   bool has_taken = false;
   while (std::unique_ptr<StepReport> report = engine.try_take()) {
     has_taken = true;
     read(*report, now);
+    admission.on_step(now, report->ended - report->began);
     metrics.on_step(report->output.stats, report->ended - report->began);
     engine.give_back(std::move(report));
   }

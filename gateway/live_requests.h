@@ -44,7 +44,8 @@ class LiveRequests {
   std::size_t size() const { return by_id_.size(); }
 
   // Reads every report that is out. True when something may have been freed.
-  bool take_reports(EnginePort& engine, Metrics& metrics, policy::Instant now);
+  bool take_reports(EnginePort& engine, policy::Admission& admission, Metrics& metrics,
+                    policy::Instant now);
 
   // Lets admission start and refuse what it may.
   void dispatch(policy::Admission& admission, policy::Instant now);

@@ -2,6 +2,7 @@
 // admission_dispatch.cpp, read-only views in admission_views.cpp.
 #include "policy/admission.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
@@ -27,6 +28,12 @@ tl::unexpected<Refusal> refused(Refusal refusal, RequestId id) {
   return tl::unexpected(with_jittered_retry(std::move(refusal), id));
 }
 
+std::vector<LeafOrder> orders_of(const PolicySet& policy) {
+  std::vector<LeafOrder> orders;
+  for (const ClassRules& rules : policy.classes) orders.push_back(rules.order);
+  return orders;
+}
+
 // A client refused by its rate that would next be refused by its budget is told the longer wait.
 void cover_budgets(std::optional<Refusal>& rate, const std::optional<Refusal>& budget) {
   if (!rate || !budget || !rate->retry_after) return;
@@ -46,14 +53,15 @@ Admission::State::State(std::shared_ptr<const PolicySet> policy_set, EngineFacts
       queue_all("queue/all", "all", policy->queue_requests_total),
       shares(policy->classes.size()),
       principals(*policy, shares),
-      pace_ns(kFirstPaceNs) {
+      room(orders_of(*policy)),
+      pace_ns(kFirstPaceNs),
+      predictor(policy->classes.size()) {
   assert(engine.block_tokens >= 1 && engine.sequence_slots >= 1 && "an engine can run something");
   for (const ClassRules& rules : policy->classes) {
     std::string scope = "class/";
     scope += rules.name;
-    std::string name = "queue/";
-    name += scope;
-    queue_by_class.emplace_back(std::move(name), std::move(scope), rules.queue_requests);
+    queue_tokens_by_class.emplace_back("queue_tokens/" + scope, scope, rules.queue_tokens);
+    queue_by_class.emplace_back("queue/" + scope, scope, rules.queue_requests);
   }
 }
 
@@ -120,7 +128,9 @@ Request& Admission::State::arrive(Instant now, RequestId id, KeyState& key,
   request.class_index = resolved.class_index;
   request.model_index = resolved.model_index;
   request.arrived = now;
-  request.deadline = now + policy->classes[resolved.class_index].timeouts.queue_ttl;
+  const ClassRules& rules = policy->classes[resolved.class_index];
+  request.deadline = now + rules.timeouts.queue_ttl;
+  request.first_token_within = rules.ttft;
   record_rate_checks(now, request.path, request.checks);
   for (Principal* node : request.path) node->requests.take(now, 1);
   principals.begin_request(key);
@@ -133,6 +143,7 @@ void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
   if (request.phase == Phase::Waiting) leave_room(request);
   if (request.phase == Phase::Reading && request.place.empty()) reading_without_place -= 1;
   if (request.phase == Phase::Running) running -= 1;
+  set_prefill_left(request, 0);
   if (request.phase != Phase::Running) request.ledger.abandon(now);
   for (Principal* node : request.path) {
     if (rate == RateCharge::GiveBack) {
@@ -149,8 +160,31 @@ void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
   principals.end_request(key);
 }
 
-void Admission::State::leave_room(Request& request) {
+// Whoever has a deadline of its own does not wait beyond it.
+void Admission::State::bound_by_client(Request& request, const TokenFacts& tokens) const {
+  if (!tokens.client_deadline) return;
+  request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
+  request.first_token_within = std::min(request.first_token_within, *tokens.client_deadline);
+}
+
+void Admission::State::enter_room(Request& request) {
+  room.add(request.entry);
+  shares.add_waiting(request.entry.leaf, request.class_index, request.entry.units);
+  shares.set_backlog(request.entry.leaf, request.class_index, true);
+  waiting_slots += request.size.choices;
+  waiting_blocks += request.size.kv_blocks;
+}
+
+// The share tree still counts its leaf as waiting, until the caller has charged the shares.
+void Admission::State::take_from_room(Request& request) {
   room.remove(request.entry);
+  shares.add_waiting(request.entry.leaf, request.class_index, -request.entry.units);
+  waiting_slots -= request.size.choices;
+  waiting_blocks -= request.size.kv_blocks;
+}
+
+void Admission::State::leave_room(Request& request) {
+  take_from_room(request);
   shares.set_backlog(request.entry.leaf, request.class_index,
                      !room.empty(request.entry.leaf, request.class_index));
 }
@@ -180,11 +214,13 @@ tl::expected<void, Refusal> Admission::take_place(Instant now, RequestId id,
     state_->reading_without_place += 1;
     return {};
   }
-  if (auto refusal = state_->acquire_place(now, request)) {
+  std::vector<State::Displacement> victims;
+  if (auto refusal = state_->find_place(now, request, victims)) {
     state_->reading_without_place += 1;  // forget() counts it down again
     state_->forget(now, request, State::RateCharge::GiveBack);
     return refused(std::move(*refusal), id);
   }
+  state_->take_place(now, request, victims);
   return {};
 }
 
@@ -202,14 +238,16 @@ tl::expected<Queued, Refusal> Admission::enqueue(Instant now, RequestId id,
   const auto size = size_request(resolved, tokens, state_->engine);
   if (!size) return give_up(size.error());
   const std::int64_t estimate = state_->estimate(*request.key, resolved, *size);
-  if (auto refusal = check_budget_capacity(request.path, *size, estimate)) {
+  const ClassIndex class_index = request.class_index;
+  if (auto refusal = check_budget_capacity(request.path, class_index, *size, estimate)) {
     return give_up(std::move(*refusal));
   }
-  if (auto refusal = check_budgets(now, request.path, *size, estimate)) {
+  if (auto refusal = check_budgets(now, request.path, class_index, *size, estimate)) {
     return give_up(std::move(*refusal));
   }
   request.size = *size;
   request.estimated_completion_tokens = estimate;
+  state_->bound_by_client(request, tokens);
   Queued queued;
   if (auto refusal = state_->start_or_wait(now, request, queued)) {
     return give_up(std::move(*refusal));
@@ -226,11 +264,12 @@ tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const 
   const auto size = size_request(resolved, tokens, state_->engine);
   if (!size) return tl::unexpected(size.error());
   const std::int64_t estimate = state_->estimate(*key, resolved, *size);
-  if (auto refusal = check_budget_capacity(path, *size, estimate)) {
+  const ClassIndex class_index = resolved.class_index;
+  if (auto refusal = check_budget_capacity(path, class_index, *size, estimate)) {
     return refused(std::move(*refusal), id);
   }
   auto rate = check_rates(now, path);
-  auto budget = check_budgets(now, path, *size, estimate);
+  auto budget = check_budgets(now, path, class_index, *size, estimate);
   cover_budgets(rate, budget);
   if (rate) return refused(std::move(*rate), id);
   if (budget) return refused(std::move(*budget), id);
@@ -239,6 +278,7 @@ tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const 
   state_->reading_without_place += 1;
   request.size = *size;
   request.estimated_completion_tokens = estimate;
+  state_->bound_by_client(request, tokens);
   Queued queued;
   if (auto refusal = state_->start_or_wait(now, request, queued)) {
     state_->forget(now, request, State::RateCharge::GiveBack);

@@ -7,7 +7,7 @@
 //                    |
 //          take_place()                request rates, a place         -- for large prompts, before
 //                    |                                                   they are tokenized
-//   admit() =     enqueue()            exact tokens: size, budgets, place
+//   admit() =     enqueue()            exact tokens: size, budgets, place, predicted first token
 //                    |
 //               [waiting room]  -- leave(), queue_ttl, displaced -->  gone, everything given back
 //                    |
@@ -109,12 +109,13 @@ class Admission {
 
   // Second transaction, after take_place(): size, budgets, place. A refusal gives back what
   // take_place() took and forgets the id. Refusals: InvalidValue, ContextLengthExceeded,
-  // InputTooLong, ExceedsBudgetCapacity, BudgetTokens, QueueFull, QueueDeadline, KeyDisabled.
+  // InputTooLong, ExceedsBudgetCapacity, BudgetTokens, QueueFull, QueueDeadline,
+  // WouldMissDeadline, KeyDisabled.
   tl::expected<Queued, Refusal> enqueue(Instant now, RequestId id, const Resolved& resolved,
                                         const TokenFacts& tokens);
 
   // Both transactions as one, for prompts that are tokenized at once. The order of refusals is:
-  // size, rates, budgets, queue; a Retry-After covers rates and budgets together.
+  // size, rates, budgets, queue, prediction; a Retry-After covers rates and budgets together.
   tl::expected<Queued, Refusal> admit(Instant now, RequestId id, const Resolved& resolved,
                                       const TokenFacts& tokens);
 
@@ -137,6 +138,9 @@ class Admission {
   // Once a step and request, deltas over all choices. Recomputed tokens are not reported.
   void on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_computed,
                  std::int64_t generated_tokens);
+
+  // Once a step, after its on_tokens(): how long it took. Predictions are made of it.
+  void on_step(Instant now, Duration took);
 
   // The engine confirmed the end (or never got the request): settles the books and releases the
   // permit. Absent when the id is unknown (it ended before).

@@ -1,4 +1,5 @@
 // The serving side: who is next, and the books of what runs.
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -27,8 +28,12 @@ void Admission::State::start(Instant now, Request& request) {
 
   request.phase = Phase::Running;
   running += 1;
+  set_prefill_left(request, request.size.prompt_tokens);
   request.place.release();
-  for (Principal* node : request.path) request.lease.add(node->inflight, 1);
+  for (Principal* node : request.path) {
+    request.lease.add(node->inflight, 1);
+    if (Meter* of_class = node->inflight_of(request.class_index)) request.lease.add(*of_class, 1);
+  }
   request.lease.add(sequence_slots, request.size.choices);
   request.lease.add(kv_blocks, request.size.kv_blocks);
   request.ledger.open_share(shares, request.key->share, request.class_index);
@@ -37,7 +42,11 @@ void Admission::State::start(Instant now, Request& request) {
 }
 
 void Admission::State::refresh_gates(const Path& path) {
-  for (const Principal* node : path) shares.set_gate(node->share, node->inflight.fits(1));
+  for (const Principal* node : path) {
+    for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
+      shares.set_gate(node->share, c, node->may_run(c));
+    }
+  }
 }
 
 void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
@@ -68,11 +77,11 @@ void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
       best += 1;
       continue;
     }
-    const auto head = state.room.head(*leaf, best);
+    const auto head = state.room.head(now, *leaf, best);
     assert(head && "a ready leaf has a waiting request");
     Request& request = state.requests.at(head->id);
     if (!state.fits_engine(request.size)) break;
-    state.room.remove(request.entry);
+    state.take_from_room(request);
     state.start(now, request);
     state.shares.set_backlog(*leaf, best, !state.room.empty(*leaf, best));
   }
@@ -98,8 +107,11 @@ void Admission::on_bound(Instant now, RequestId id, std::int64_t cached_prompt_t
   state_->tick(now);
   const auto it = state_->requests.find(id);
   if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
-  it->second.ledger.on_cached(now, state_->shares, cached_prompt_tokens);
-  if (blocks_returned > 0) it->second.lease.give_back(state_->kv_blocks, blocks_returned);
+  Request& request = it->second;
+  const std::int64_t uncached = request.size.prompt_tokens - cached_prompt_tokens;
+  state_->set_prefill_left(request, std::clamp<std::int64_t>(uncached, 0, request.prefill_left));
+  request.ledger.on_cached(now, state_->shares, cached_prompt_tokens);
+  if (blocks_returned > 0) request.lease.give_back(state_->kv_blocks, blocks_returned);
 }
 
 void Admission::on_blocks_returned(Instant now, RequestId id, std::int64_t blocks) {
@@ -109,12 +121,36 @@ void Admission::on_blocks_returned(Instant now, RequestId id, std::int64_t block
   it->second.lease.give_back(state_->kv_blocks, blocks);
 }
 
-void Admission::on_tokens(Instant now, RequestId id, std::int64_t, std::int64_t generated_tokens) {
+void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_computed,
+                          std::int64_t generated_tokens) {
   state_->tick(now);
   const auto it = state_->requests.find(id);
   if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
-  state_->learn_pace(now, it->second, generated_tokens);
-  it->second.ledger.on_generated(now, state_->shares, generated_tokens);
+  Request& request = it->second;
+  state_->set_prefill_left(request,
+                           std::max<std::int64_t>(0, request.prefill_left - prompt_tokens_computed));
+  state_->step_units += kUnitsPerPromptToken * prompt_tokens_computed +
+                        kUnitsPerGeneratedToken * generated_tokens;
+  if (generated_tokens > 0) state_->learn_first_token(now, request);
+  state_->learn_pace(now, request, generated_tokens);
+  request.ledger.on_generated(now, state_->shares, generated_tokens);
+}
+
+void Admission::on_step(Instant now, Duration took) {
+  state_->tick(now);
+  state_->predictor.on_step(took, state_->step_units, state_->room.size() > 0);
+  state_->step_units = 0;
+}
+
+void Admission::State::set_prefill_left(Request& request, std::int64_t tokens) {
+  prefill_left += tokens - request.prefill_left;
+  request.prefill_left = tokens;
+}
+
+void Admission::State::learn_first_token(Instant now, Request& request) {
+  if (!request.predicted) return;
+  predictor.learn(request.class_index, *request.predicted, now - request.predicted_at);
+  request.predicted.reset();
 }
 
 std::optional<Settlement> Admission::on_ended(Instant now, RequestId id, EndKind kind,

@@ -13,29 +13,45 @@ namespace {
 // says more.
 constexpr Duration kRetryAfterDisplaced = std::chrono::seconds(1);
 
-Refusal no_place(const Meter& meter, std::optional<Duration> retry_after) {
+// One newcomer with a long prompt may take the places of so many others.
+constexpr std::size_t kMostVictims = 16;
+
+Refusal no_place(const Meter& meter, std::int64_t asked, std::optional<Duration> retry_after) {
   Refusal refusal;
   refusal.code = RefusalCode::QueueFull;
   refusal.meter = meter.name();
   refusal.scope = meter.scope();
   refusal.limit = meter.capacity().value_or(0);
   refusal.committed = meter.committed();
-  refusal.asked = 1;
+  refusal.asked = asked;
   refusal.retry_after = retry_after;
   return refusal;
 }
 
 }  // namespace
 
-// Narrowest first: key, team, department, class, all.
-std::array<Meter*, 5> Admission::State::queue_meters(const Request& request) {
-  return {&request.path[0]->queue, &request.path[1]->queue, &request.path[2]->queue,
-          &queue_by_class[request.class_index], &queue_all};
+// Narrowest first: key, team, department, class, all. Prompt tokens count once they are known; a
+// request that took its place before holds the others already.
+Admission::State::PlaceNeeds Admission::State::place_needs(const Request& request) {
+  PlaceNeeds needs;
+  const bool has_place = !request.place.empty();
+  const std::int64_t tokens = request.size.prompt_tokens;
+  for (std::size_t level = 0; level < request.path.size(); ++level) {
+    Principal* node = request.path[level];
+    if (!has_place) needs.add(node->queue, 1, node);
+    // Keys have no limit of this kind.
+    if (tokens > 0 && level > 0) needs.add(node->queue_tokens, tokens, node);
+  }
+  if (!has_place) needs.add(queue_by_class[request.class_index], 1, nullptr);
+  if (tokens > 0) needs.add(queue_tokens_by_class[request.class_index], tokens, nullptr);
+  if (!has_place) needs.add(queue_all, 1, nullptr);
+  return needs;
 }
 
 bool Admission::State::passes_gates(const Request& request) const {
-  return std::ranges::all_of(request.path,
-                             [](const Principal* node) { return node->inflight.fits(1); });
+  return std::ranges::all_of(request.path, [&](const Principal* node) {
+    return node->may_run(request.class_index);
+  });
 }
 
 bool Admission::State::fits_engine(const RequestSize& size) const {
@@ -83,15 +99,21 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
     return refusal;
   }
   const bool had_place = !request.place.empty();
-  if (!starts && !had_place) {
-    if (auto refusal = acquire_place(now, request)) return refusal;
+  std::vector<Displacement> victims;
+  if (!starts) {
+    if (auto refusal = find_place(now, request, victims)) return refusal;
   }
+  // Before anybody is displaced for it.
+  if (auto refusal = check_first_token(now, request, starts, queued)) return refusal;
+  if (!starts) take_place(now, request, victims);
   if (!had_place) reading_without_place -= 1;
 
-  record_budget_checks(now, request.path, request.size, request.estimated_completion_tokens,
-                       request.checks);
-  const std::array<Budget, 3> budgets = {budget_of(*request.path[0]), budget_of(*request.path[1]),
-                                         budget_of(*request.path[2])};
+  const ClassIndex class_index = request.class_index;
+  record_budget_checks(now, request.path, class_index, request.size,
+                       request.estimated_completion_tokens, request.checks);
+  const std::array<Budget, 3> budgets = {budget_of(*request.path[0], class_index),
+                                         budget_of(*request.path[1], class_index),
+                                         budget_of(*request.path[2], class_index)};
   request.ledger.open_budgets(now, budgets, request.size, request.estimated_completion_tokens);
 
   const ShareTree::NodeIndex leaf = request.key->share;
@@ -118,48 +140,64 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
                    next_order++,
                    request.deadline,
                    kUnitsPerPromptToken * request.size.prompt_tokens +
-                       kUnitsPerGeneratedToken * request.estimated_completion_tokens};
-  room.add(request.entry);
-  shares.set_backlog(leaf, request.class_index, true);
+                       kUnitsPerGeneratedToken * request.estimated_completion_tokens,
+                   request.arrived + (request.deadline - request.arrived) / 2};
+  enter_room(request);
   request.phase = Phase::Waiting;
   return std::nullopt;
 }
 
-std::optional<Refusal> Admission::State::acquire_place(Instant now, Request& request) {
+// Asks only. Finds who must go for the newcomer: while a meter on its way has no room, the newest
+// request of the lowest strictly lower class that holds some of it. A full class cannot be
+// relieved, since only its own requests hold its places.
+std::optional<Refusal> Admission::State::find_place(Instant now, const Request& request,
+                                                    std::vector<Displacement>& victims) {
   for (const Principal* node : request.path) {
-    if (node->inflight.capacity() == 0) return no_place(node->inflight, std::nullopt);
+    if (const Meter* closed = node->closed_for_good(request.class_index)) {
+      return no_place(*closed, 1, std::nullopt);
+    }
   }
-  const auto meters = queue_meters(request);
-  const auto full = [](const Meter* meter) { return !meter->fits(1); };
-  const auto narrowest = std::ranges::find_if(meters, full);
-  if (narrowest != meters.end()) {
-    // A victim inside the narrowest full scope frees a place in every wider one. A full class
-    // cannot be relieved: only its own requests hold its places.
-    const auto level = static_cast<std::size_t>(narrowest - meters.begin());
-    const Principal* scope = level < request.path.size() ? request.path[level] : nullptr;
-    // Nor can a meter that holds more than its lowered capacity: one victim would not be enough.
-    const bool relievable = std::ranges::all_of(meters, [](const Meter* meter) {
-      return !meter->capacity() || meter->committed() <= *meter->capacity();
-    });
+  const PlaceNeeds needs = place_needs(request);
+  const auto is_full = [&](const PlaceNeed& need) {
+    std::int64_t freed = 0;
+    for (const Displacement& gone : victims) {
+      freed += requests.at(gone.victim).place.held(*need.meter);
+    }
+    return !need.meter->fits(need.amount - freed);
+  };
+  for (;;) {
+    const auto all = needs.all();
+    const auto full = std::ranges::find_if(all, is_full);
+    if (full == all.end()) return std::nullopt;
     std::optional<WaitingRoom::Entry> victim;
-    if (relievable && !full(&queue_by_class[request.class_index])) {
+    if (victims.size() < kMostVictims) {
       victim = room.displaceable(request.class_index, [&](const WaitingRoom::Entry& entry) {
-        const Request& candidate = requests.at(entry.id);
-        return scope == nullptr || std::ranges::find(candidate.path, scope) != candidate.path.end();
+        return requests.at(entry.id).place.held(*full->meter) > 0 &&
+               std::ranges::find(victims, entry.id, &Displacement::victim) == victims.end();
       });
     }
-    if (!victim) return no_place(**narrowest, until_place(now, request, scope));
-    Refusal displaced = no_place(**narrowest, kRetryAfterDisplaced);
-    displaced.code = RefusalCode::Displaced;
-    refuse_waiting(now, requests.at(victim->id), std::move(displaced));
-  }
-  for (Meter* meter : meters) {
-    if (meter->capacity()) {
-      request.checks.push_back({meter->name(), *meter->capacity(), meter->committed(), 1});
+    if (!victim) {
+      return no_place(*full->meter, full->amount, until_place(now, request, full->scope));
     }
-    request.place.add(*meter, 1);
+    victims.push_back({victim->id, full->meter});
   }
-  return std::nullopt;
+}
+
+void Admission::State::take_place(Instant now, Request& request,
+                                  const std::vector<Displacement>& victims) {
+  for (const Displacement& gone : victims) {
+    Refusal displaced = no_place(*gone.full, 1, kRetryAfterDisplaced);
+    displaced.code = RefusalCode::Displaced;
+    refuse_waiting(now, requests.at(gone.victim), std::move(displaced));
+  }
+  const PlaceNeeds needs = place_needs(request);
+  for (const PlaceNeed& need : needs.all()) {
+    Meter& meter = *need.meter;
+    if (meter.capacity()) {
+      request.checks.push_back({meter.name(), *meter.capacity(), meter.committed(), need.amount});
+    }
+    request.place.add(meter, need.amount);
+  }
 }
 
 }  // namespace turnstile::policy

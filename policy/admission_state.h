@@ -22,6 +22,7 @@
 #include "policy/principals.h"
 #include "policy/request_size.h"
 #include "policy/share_tree.h"
+#include "policy/ttft_predictor.h"
 #include "policy/waiting_room.h"
 
 namespace turnstile::policy {
@@ -40,7 +41,8 @@ struct Request {
   ClassIndex class_index = 0;
   std::size_t model_index = 0;
   Instant arrived{};
-  Instant deadline{};  // of the queue: arrived + queue_ttl
+  Instant deadline{};  // of the queue: arrived + queue_ttl, or the client's own
+  Duration first_token_within{};  // of arrival: the class's ttft, or the client's deadline
 
   RequestSize size;
   std::int64_t estimated_completion_tokens = 0;
@@ -52,6 +54,9 @@ struct Request {
 
   bool unreported = false;  // dispatched, and dispatch() has not said so yet
   std::optional<Instant> last_tokens_at;
+  std::int64_t prefill_left = 0;       // running: prompt tokens still to be computed
+  std::optional<Duration> predicted;   // when it had to wait; until its first token
+  Instant predicted_at{};
 };
 
 struct Admission::State {
@@ -64,25 +69,68 @@ struct Admission::State {
   enum class RateCharge : std::uint8_t { Keep, GiveBack };
   void forget(Instant now, Request& request, RateCharge rate);
   void refuse_waiting(Instant now, Request& request, Refusal refusal);
+  void enter_room(Request& request);
+  void take_from_room(Request& request);
   void leave_room(Request& request);
+  void bound_by_client(Request& request, const TokenFacts& tokens) const;
 
   // Gates. Each returns why not, or takes what it names.
   std::int64_t estimate(const KeyState& key, const Resolved& resolved,
                         const RequestSize& size) const;
   std::optional<Refusal> start_or_wait(Instant now, Request& request, Queued& queued);
-  std::optional<Refusal> acquire_place(Instant now, Request& request);
   bool may_start_soon(const Request& request) const;
   bool can_start(const Request& request) const;
   bool passes_gates(const Request& request) const;
   bool fits_engine(const RequestSize& size) const;
   void start(Instant now, Request& request);
   void refresh_gates(const Path& path);
-  std::array<Meter*, 5> queue_meters(const Request& request);
+
+  // A place in the queue: what it takes, and whom it displaces where there is none.
+  struct PlaceNeed {
+    Meter* meter = nullptr;
+    std::int64_t amount = 0;
+    const Principal* scope = nullptr;  // null: everybody's
+  };
+  static constexpr std::size_t kMostPlaceNeeds = 8;
+  struct PlaceNeeds {
+    std::array<PlaceNeed, kMostPlaceNeeds> needs{};
+    std::size_t count = 0;
+    void add(Meter& meter, std::int64_t amount, const Principal* scope) {
+      needs[count++] = {&meter, amount, scope};
+    }
+    std::span<const PlaceNeed> all() const { return {needs.data(), count}; }
+  };
+  struct Displacement {
+    RequestId victim{};
+    const Meter* full = nullptr;  // what the newcomer needed
+  };
+  PlaceNeeds place_needs(const Request& request);
+  std::optional<Refusal> find_place(Instant now, const Request& request,
+                                    std::vector<Displacement>& victims);
+  void take_place(Instant now, Request& request, const std::vector<Displacement>& victims);
 
   // How long until something is likely to be free; see retry_hint.cpp.
   Duration until_place(Instant now, const Request& request, const Principal* scope) const;
   Duration until_served(Instant now, ClassIndex class_index) const;
   Duration expected_rest(const Request& request) const;
+
+  // Predictions; see prediction.cpp.
+  struct Release {
+    Duration after{};
+    RequestId id{};
+    std::int64_t slots = 0;
+    std::int64_t blocks = 0;
+    const Path* path = nullptr;
+  };
+  void collect_releases();
+  Duration until_room(const Request& request, std::int64_t ahead_units);
+  Duration until_may_run(const Principal& node) const;
+  std::optional<Prediction> predict(const Request& request, bool starts);
+  std::optional<Refusal> check_first_token(Instant now, Request& request, bool starts,
+                                           Queued& queued);
+  void set_prefill_left(Request& request, std::int64_t tokens);
+  void learn_first_token(Instant now, Request& request);
+
   void learn_pace(Instant now, Request& request, std::int64_t generated);
 
   std::shared_ptr<const PolicySet> policy;
@@ -92,7 +140,8 @@ struct Admission::State {
   Meter kv_blocks;
   Meter sequence_slots;
   Meter queue_all;
-  std::deque<Meter> queue_by_class;  // a deque, because meters do not move
+  std::deque<Meter> queue_by_class;  // deques, because meters do not move
+  std::deque<Meter> queue_tokens_by_class;
   ShareTree shares;
   Principals principals;
   WaitingRoom room;
@@ -105,6 +154,12 @@ struct Admission::State {
   std::uint64_t next_order = 0;
   Instant latest{};
   std::int64_t pace_ns;  // mean time of one token of a running sequence
+  TtftPredictor predictor;
+  std::int64_t step_units = 0;     // delivered since the last on_step()
+  std::int64_t prefill_left = 0;   // over the running requests
+  std::int64_t waiting_slots = 0;  // choices and blocks of the requests in the waiting room
+  std::int64_t waiting_blocks = 0;
+  std::vector<Release> releases;   // kept to save its allocation
 };
 
 }  // namespace turnstile::policy

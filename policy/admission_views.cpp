@@ -31,7 +31,9 @@ void view_bucket(std::vector<MeterView>& views, const Bucket& bucket, Instant no
 
 void view_principal(std::vector<MeterView>& views, const Principal& node, Instant now) {
   view_meter(views, node.inflight);
+  for (const auto& [class_index, meter] : node.inflight_by_class) view_meter(views, meter);
   view_meter(views, node.queue);
+  view_meter(views, node.queue_tokens);
   view_bucket(views, node.requests, now);
   view_bucket(views, node.tokens, now);
 }
@@ -55,6 +57,7 @@ std::vector<MeterView> Admission::meters(Instant now, Detail detail) const {
   view_meter(views, state_->sequence_slots);
   view_meter(views, state_->queue_all);
   for (const Meter& meter : state_->queue_by_class) view_meter(views, meter);
+  for (const Meter& meter : state_->queue_tokens_by_class) view_meter(views, meter);
   state_->principals.for_each_shared(
       [&](const Principal& node) { view_principal(views, node, now); });
   if (detail == Detail::WithKeys) {
@@ -135,13 +138,38 @@ std::optional<std::string> meter_fault(const Meter& meter, Recount& count) {
 }
 
 std::optional<std::string> principal_fault(const Principal& node, Recount& count) {
-  for (const Meter* meter : {&node.inflight, &node.queue}) {
+  for (const Meter* meter : {&node.inflight, &node.queue, &node.queue_tokens}) {
     if (auto fault = meter_fault(*meter, count)) return fault;
+  }
+  for (const auto& [class_index, meter] : node.inflight_by_class) {
+    if (auto fault = meter_fault(meter, count)) return fault;
+    if (!meter.fits(0)) return meter.name() + ": above capacity";
   }
   for (const Bucket* bucket : {&node.requests, &node.tokens}) {
     if (bucket->held() != count.buckets[bucket]) {
       return bucket->name() + ": held is not the sum of the live debits";
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> gate_fault(const ShareTree& shares, const Principal& node) {
+  for (ClassIndex c = 0; c < shares.class_count(); ++c) {
+    if (shares.gate(node.share, c) != node.may_run(c)) {
+      return node.scope + ": the gate does not follow the inflight meters";
+    }
+  }
+  return std::nullopt;
+}
+
+// The share tree's waiting units are those of the waiting room.
+std::optional<std::string> waiting_units_fault(const ShareTree& shares, const WaitingRoom& room) {
+  for (ClassIndex c = 0; c < shares.class_count(); ++c) {
+    std::int64_t units = 0;
+    room.for_each([&](const WaitingRoom::Entry& entry) {
+      if (entry.class_index == c) units += entry.units;
+    });
+    if (shares.waiting_units(ShareTree::kRoot, c) != units) return "waiting units are miscounted";
   }
   return std::nullopt;
 }
@@ -168,25 +196,23 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
     if (auto fault = meter_fault(*meter, count)) return fault;
     if (!meter->fits(0)) return meter->name() + ": committed is above capacity";
   }
-  for (const Meter& meter : state.queue_by_class) {
-    if (auto fault = meter_fault(meter, count)) return fault;
-    if (!meter.fits(0)) return meter.name() + ": committed is above capacity";
+  for (const auto* meters : {&state.queue_by_class, &state.queue_tokens_by_class}) {
+    for (const Meter& meter : *meters) {
+      if (auto fault = meter_fault(meter, count)) return fault;
+      if (!meter.fits(0)) return meter.name() + ": committed is above capacity";
+    }
   }
   std::optional<std::string> fault;
   state.principals.for_each_shared([&](const Principal& node) {
     if (!fault) fault = principal_fault(node, count);
     if (!fault && !node.inflight.fits(0)) fault = node.inflight.name() + ": above capacity";
-    if (!fault && state.shares.gate(node.share) != node.inflight.fits(1)) {
-      fault = node.scope + ": the gate does not follow the inflight meter";
-    }
+    if (!fault) fault = gate_fault(state.shares, node);
   });
   state.principals.for_each_key([&](const KeyState& key) {
     if (!fault) fault = principal_fault(key, count);
     if (!fault && key.live_requests != count.live[&key]) fault = key.scope + ": live miscounted";
     if (!fault && key.retired && key.live_requests == 0) fault = key.scope + ": kept for nothing";
-    if (!fault && state.shares.gate(key.share) != key.inflight.fits(1)) {
-      fault = key.scope + ": the gate does not follow the inflight meter";
-    }
+    if (!fault) fault = gate_fault(state.shares, key);
     for (ClassIndex c = 0; c < state.policy->classes.size() && !fault; ++c) {
       if (state.shares.backlog(key.share, c) == state.room.empty(key.share, c)) {
         fault = key.scope + ": the share tree and the waiting room disagree";
@@ -194,6 +220,7 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
     }
   });
   if (fault) return fault;
+  if (auto units = waiting_units_fault(state.shares, state.room)) return units;
   if (auto in_tree = state.shares.check_invariants()) return in_tree;
   return state.room.check_invariants();
 }

@@ -33,8 +33,12 @@ Check bucket_check(const Bucket& bucket, Instant now, std::int64_t asked) {
 
 }  // namespace
 
-Budget budget_of(Principal& node) {
-  return {&node.tokens, node.rules.charge, node.rules.cached_weight_milli};
+Budget budget_of(Principal& node, ClassIndex class_index) {
+  const auto& limit = node.tokens.limit();
+  const std::int64_t floor_ppm = budget_floor_ppm(node.rules, class_index);
+  // Capacities are below 2^34, so the product stays inside 64 bits.
+  const std::int64_t floor = limit ? limit->capacity * floor_ppm / 1'000'000 : 0;
+  return {&node.tokens, node.rules.charge, node.rules.cached_weight_milli, floor};
 }
 
 std::optional<Refusal> check_rates(Instant now, const Path& path) {
@@ -48,10 +52,11 @@ std::optional<Refusal> check_rates(Instant now, const Path& path) {
   return kept;
 }
 
-std::optional<Refusal> check_budget_capacity(const Path& path, const RequestSize& size,
+std::optional<Refusal> check_budget_capacity(const Path& path, ClassIndex class_index,
+                                             const RequestSize& size,
                                              std::int64_t estimated_completion_tokens) {
   for (Principal* node : path) {
-    const Budget budget = budget_of(*node);
+    const Budget budget = budget_of(*node, class_index);
     const auto& limit = budget.bucket->limit();
     if (!limit) continue;
     Refusal refusal;
@@ -64,24 +69,26 @@ std::optional<Refusal> check_budget_capacity(const Path& path, const RequestSize
     }
     if (!budget_feasible(budget, size, estimated_completion_tokens)) {
       refusal.code = RefusalCode::ExceedsBudgetCapacity;
-      refusal.limit = limit->capacity;
+      refusal.limit = limit->capacity - budget.floor;
       return refusal;
     }
   }
   return std::nullopt;
 }
 
-std::optional<Refusal> check_budgets(Instant now, const Path& path, const RequestSize& size,
+std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex class_index,
+                                     const RequestSize& size,
                                      std::int64_t estimated_completion_tokens) {
   std::optional<Refusal> kept;
   for (Principal* node : path) {
-    const Budget budget = budget_of(*node);
+    const Budget budget = budget_of(*node, class_index);
     const Bucket& bucket = *budget.bucket;
     if (!bucket.limit()) continue;
     const std::int64_t asked = budget_reservation(budget, size, estimated_completion_tokens);
-    if (bucket.fits(now, asked)) continue;
+    const std::int64_t level = asked + budget.floor;
+    if (bucket.fits(now, level)) continue;
     keep_longest(kept, bucket_refusal(RefusalCode::BudgetTokens, bucket, now, asked,
-                                      bucket.limit()->per_minute, bucket.wait_for(now, asked)));
+                                      bucket.limit()->per_minute, bucket.wait_for(now, level)));
   }
   return kept;
 }
@@ -92,12 +99,12 @@ void record_rate_checks(Instant now, const Path& path, std::vector<Check>& check
   }
 }
 
-void record_budget_checks(Instant now, const Path& path, const RequestSize& size,
-                          std::int64_t estimated_completion_tokens, std::vector<Check>& checks) {
+void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
+                          const RequestSize& size, std::int64_t estimated_completion_tokens, std::vector<Check>& checks) {
   for (Principal* node : path) {
     if (!node->tokens.limit()) continue;
     const std::int64_t asked =
-        budget_reservation(budget_of(*node), size, estimated_completion_tokens);
+        budget_reservation(budget_of(*node, class_index), size, estimated_completion_tokens);
     checks.push_back(bucket_check(node->tokens, now, asked));
   }
 }

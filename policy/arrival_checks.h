@@ -17,23 +17,26 @@
 
 namespace turnstile::policy {
 
-Budget budget_of(Principal& node);
+// The node's budget as a request of that class sees it.
+Budget budget_of(Principal& node, ClassIndex class_index);
 
 // One request on every request rate of the path. RateRequests.
 std::optional<Refusal> check_rates(Instant now, const Path& path);
 
-// Could the request ever be paid from full buckets. ExceedsBudgetCapacity, or BudgetTokens for a
+// Could the request ever be paid from full buckets, above the floors of its class. ExceedsBudgetCapacity, or BudgetTokens for a
 // budget of zero.
-std::optional<Refusal> check_budget_capacity(const Path& path, const RequestSize& size,
+std::optional<Refusal> check_budget_capacity(const Path& path, ClassIndex class_index,
+                                             const RequestSize& size,
                                              std::int64_t estimated_completion_tokens);
 
 // The reservation on every token budget of the path. BudgetTokens.
-std::optional<Refusal> check_budgets(Instant now, const Path& path, const RequestSize& size,
+std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex class_index,
+                                     const RequestSize& size,
                                      std::int64_t estimated_completion_tokens);
 
 // The limits that were looked at and had room, for the record. Call before anything is taken.
 void record_rate_checks(Instant now, const Path& path, std::vector<Check>& checks);
-void record_budget_checks(Instant now, const Path& path, const RequestSize& size,
-                          std::int64_t estimated_completion_tokens, std::vector<Check>& checks);
+void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
+                          const RequestSize& size, std::int64_t estimated_completion_tokens, std::vector<Check>& checks);
 
 }  // namespace turnstile::policy

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/instant.h"
 #include "policy/policy_set.h"
 
 namespace turnstile::policy {
@@ -73,6 +74,8 @@ struct TokenFacts {
   // What the route puts in place of an absent max_tokens (completions: 16); absent: nothing.
   std::optional<std::int64_t> route_default_max_tokens;
   std::int64_t choices = 1;  // n, times the number of prompts
+  // How long after its arrival the client still wants the first token; absent: its class decides.
+  std::optional<Duration> client_deadline;
   // Of the longest prompt, when a request brings several; 0: it brings one.
   std::int64_t longest_prompt_tokens = 0;
 };

@@ -12,12 +12,13 @@ std::int64_t cached_cost(std::int64_t cached, std::int64_t weight_milli) {
 }
 
 // Completion tokens that a live reservation assumes: the estimate, but never more than a full
-// bucket holds beside the prompt. An estimate learned from long answers must not shut a small
+// bucket holds beside the prompt and above the floor. An estimate learned from long answers must not shut a small
 // budget.
 std::int64_t live_estimate(const Budget& budget, const RequestSize& size, std::int64_t estimate) {
   const auto& limit = budget.bucket->limit();
   if (!limit) return estimate;
-  return std::min(estimate, std::max(size.choices, limit->capacity - size.prompt_tokens));
+  const std::int64_t beside_prompt = limit->capacity - budget.floor - size.prompt_tokens;
+  return std::min(estimate, std::max(size.choices, beside_prompt));
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ bool budget_feasible(const Budget& budget, const RequestSize& size,
                      std::int64_t estimated_completion_tokens) {
   const auto& limit = budget.bucket->limit();
   return !limit ||
-         budget_reservation(budget, size, estimated_completion_tokens) <= limit->capacity;
+         budget_reservation(budget, size, estimated_completion_tokens) <=
+             limit->capacity - budget.floor;
 }
 
 void Ledger::open_budgets(Instant now, std::span<const Budget> budgets, const RequestSize& size,

@@ -7,6 +7,7 @@
 //
 //   budget, charge "live":  prompt + max(estimate, generated)      estimate = n * expected length,
 //   budget, charge "max":   prompt + n * max_tokens                cut to what a full bucket holds
+//                                                                 above the class's floor
 //   budget at the end:      prompt computed + cached * cached_weight + generated
 //   shares while running:   (prompt - cached) + 2 * max(estimate, generated)
 //   shares at the end:      prompt computed + 2 * generated
@@ -44,6 +45,7 @@ struct Budget {
   Bucket* bucket = nullptr;
   Charge charge = Charge::Live;
   std::int64_t cached_weight_milli = 1000;
+  std::int64_t floor = 0;  // of the bucket's capacity: kept for classes above the request's
 };
 
 // What a new request would reserve of the budget.

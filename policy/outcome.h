@@ -25,6 +25,14 @@ struct Check {
   std::int64_t asked = 0;
 };
 
+// When the first token of a request is expected, counted from the decision.
+struct Prediction {
+  Duration raw{};     // before correction by what earlier predictions missed
+  Duration likely{};  // half of the requests come sooner; decides
+  Duration safe{};    // nine of ten come sooner
+  std::int64_t ahead_units = 0;  // waiting service that comes first, over all queues
+};
+
 // What enqueue() decided about the request's size, and where it stands.
 struct Queued {
   std::int64_t max_tokens = 0;  // per choice: asked for, or the default that applies
@@ -33,6 +41,7 @@ struct Queued {
   bool starts_now = false;       // did not wait; the next dispatch() reports its Dispatch
   std::int64_t position = 0;     // requests that wait ahead in its own queue (key and class)
   std::int64_t ahead_units = 0;  // service units of those requests
+  std::optional<Prediction> prediction;  // absent while nothing runs or the pace is not known
 };
 
 // Why this request was next.

@@ -7,7 +7,7 @@
 // Invariant: for every meter, committed equals the sum over all live permits.
 // Thread:    I/O thread only.
 // Errors:    holding more than kMaxEntries meters, or giving back more than is held, is our bug.
-// Cost:      no allocation; a path has at most five meters of a kind.
+// Cost:      no allocation; the largest permit is a place: five counts and four token caps.
 // Tests:     tests/policy/permit_test.cpp
 #pragma once
 
@@ -25,7 +25,7 @@ class Permit {
     Meter* meter = nullptr;
     std::int64_t amount = 0;
   };
-  static constexpr std::size_t kMaxEntries = 6;
+  static constexpr std::size_t kMaxEntries = 10;
 
   Permit() = default;
   ~Permit() { release(); }

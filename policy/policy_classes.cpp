@@ -8,12 +8,14 @@
 namespace turnstile::policy {
 namespace {
 
-constexpr std::array<std::string_view, 7> kClassKeys = {
-    "rank",           "queue_ttl",         "queue_requests",    "prefill_timeout",
-    "decode_timeout", "max_output_tokens", "default_max_tokens"};
-constexpr std::array<std::string_view, 11> kLaterClassKeys = {
-    "watermark",   "floor",           "ttft",  "tpot",    "queue_tokens", "can_preempt",
-    "preemptible", "length_quantile", "order", "inherit", "allow_late"};
+constexpr std::array<std::string_view, 13> kClassKeys = {
+    "rank",           "inherit",           "ttft",            "allow_late",
+    "queue_ttl",      "queue_requests",    "queue_tokens",    "order",
+    "prefill_timeout", "decode_timeout",   "max_output_tokens", "default_max_tokens",
+    "tpot"};
+constexpr std::array<std::string_view, 5> kLaterClassKeys = {
+    "watermark", "floor", "can_preempt", "preemptible", "length_quantile"};
+constexpr std::array<std::string_view, 3> kOrders = {"fifo", "edf", "lifo-when-standing"};
 constexpr std::array<std::string_view, 3> kPrefillKeys = {"base", "per_1k_uncached", "slack"};
 constexpr std::array<std::string_view, 2> kDecodeKeys = {"stall", "total"};
 
@@ -57,15 +59,55 @@ void read_decode_timeout(PolicyNotes& notes, const DocumentValue& table, std::st
   }
 }
 
+std::optional<LeafOrder> read_order(PolicyNotes& notes, const DocumentValue& value,
+                                    std::string_view path) {
+  const auto text = read_text(value, path, notes);
+  if (!text) return std::nullopt;
+  for (const LeafOrder order : {LeafOrder::Fifo, LeafOrder::Edf, LeafOrder::LifoWhenStanding}) {
+    if (*text == to_string(order)) return order;
+  }
+  std::string message(path);
+  message += " must be \"fifo\", \"edf\" or \"lifo-when-standing\"";
+  if (const auto meant = nearest_name(*text, kOrders); !meant.empty()) {
+    message += "; did you mean \"";
+    message += meant;
+    message += "\"?";
+  }
+  notes.error(value.at, std::move(message));
+  return std::nullopt;
+}
+
+// "2s" for whole seconds, else milliseconds.
+std::string text_of(Duration duration) {
+  const std::int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
+}
+
 void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view path,
                 ClassRules& rules) {
+  // Of waiting time and first token target the one that is not written follows the other.
+  const bool both_times = table.find("queue_ttl") != nullptr && table.find("ttft") != nullptr;
   for (const auto& member : table.members) {
     const std::string name = dotted(path, member.name);
     const DocumentValue& value = member.value;
     if (member.name == "rank") {
       if (const auto rank = read_count(value, name, 0, kMaxRank, notes)) rules.rank = *rank;
+    } else if (member.name == "inherit") {
+      continue;  // read_with_parents() has followed it
     } else if (member.name == "queue_ttl") {
       assign(rules.timeouts.queue_ttl, read_duration(value, name, notes));
+      if (!both_times) rules.ttft = rules.timeouts.queue_ttl;
+    } else if (member.name == "ttft") {
+      assign(rules.ttft, read_duration(value, name, notes));
+      if (!both_times) rules.timeouts.queue_ttl = rules.ttft;
+    } else if (member.name == "tpot") {
+      assign(rules.timeouts.token_gap, read_duration(value, name, notes));
+    } else if (member.name == "allow_late") {
+      if (const auto allow = read_boolean(value, name, notes)) rules.allow_late = *allow;
+    } else if (member.name == "order") {
+      if (const auto order = read_order(notes, value, name)) rules.order = *order;
+    } else if (member.name == "queue_tokens") {
+      rules.queue_tokens = read_count(value, name, 0, kMaxCount, notes);
     } else if (member.name == "queue_requests") {
       rules.queue_requests = read_count(value, name, 0, kMaxCount, notes);
     } else if (member.name == "prefill_timeout") {
@@ -107,6 +149,66 @@ void check_ranks(PolicyDraft& draft, const std::map<std::string, Position>& rank
   }
 }
 
+// A written class on its way through inheritance.
+struct ClassTable {
+  enum class State : std::uint8_t { Unread, Reading, Read };
+  const DocumentValue* table = nullptr;
+  State state = State::Unread;
+};
+
+// A class takes everything but name and rank from its parent, as the file leaves the parent.
+constexpr int kMostInherited = 4;
+
+void read_with_parents(PolicyDraft& draft, std::map<std::string, ClassTable>& tables,
+                       const std::string& name, int depth) {
+  ClassTable& own = tables.at(name);
+  if (own.state != ClassTable::State::Unread) return;
+  own.state = ClassTable::State::Reading;
+  const std::string path = dotted("classes", name);
+  const ClassIndex index = *draft.set.find_class(name);
+  if (const auto* inherit = own.table->find("inherit")) {
+    const std::string inherit_path = dotted(path, "inherit");
+    const auto parent = read_class_name(draft, inherit->value, inherit_path);
+    const auto parent_table = parent ? tables.find(draft.set.classes[*parent].name) : tables.end();
+    const bool in_file = parent_table != tables.end();
+    if (in_file && parent_table->second.state == ClassTable::State::Reading) {
+      draft.notes.error(inherit->value.at, inherit_path + " closes a circle through line " +
+                                               std::to_string(parent_table->second.table->at.line));
+    } else if (depth == kMostInherited) {
+      draft.notes.error(inherit->value.at, inherit_path + " is the fifth in a row; at most " +
+                                               std::to_string(kMostInherited) + " are followed");
+    } else if (parent) {
+      if (in_file) read_with_parents(draft, tables, parent_table->first, depth + 1);
+      ClassRules rules = draft.set.classes[*parent];
+      rules.name = name;
+      rules.rank = draft.set.classes[index].rank;
+      draft.set.classes[index] = std::move(rules);
+    }
+  }
+  read_class(draft.notes, *own.table, path, draft.set.classes[index]);
+  own.state = ClassTable::State::Read;
+}
+
+// A request that may wait longer than its first token is worth is served too late.
+void check_class_times(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
+  for (const auto& [name, written] : tables) {
+    const ClassRules& rules = draft.set.classes[*draft.set.find_class(name)];
+    if (rules.allow_late || rules.timeouts.queue_ttl <= rules.ttft) continue;
+    const auto* ttl = written.table->find("queue_ttl");
+    const auto* ttft = written.table->find("ttft");
+    const Position at = ttl != nullptr    ? ttl->value.at
+                        : ttft != nullptr ? ttft->value.at
+                                          : written.table->at;
+    std::string message = "classes." + name + ".queue_ttl " + text_of(rules.timeouts.queue_ttl);
+    message += " exceeds its ttft " + text_of(rules.ttft);
+    if (ttl != nullptr && ttft != nullptr) {
+      message += " (line " + std::to_string(ttft->value.at.line) + ")";
+    }
+    message += "; shorten it or write allow_late = true";
+    draft.notes.error(at, std::move(message));
+  }
+}
+
 }  // namespace
 
 bool is_good_name(std::string_view name, std::string_view marks, std::size_t longest) {
@@ -117,29 +219,36 @@ bool is_good_name(std::string_view name, std::string_view marks, std::size_t lon
   });
 }
 
-std::optional<ClassIndex> read_class_name(PolicyDraft& draft, const DocumentValue& value,
-                                          std::string_view path) {
-  const auto name = read_text(value, path, draft.notes);
-  if (!name) return std::nullopt;
-  const auto index = draft.set.find_class(*name);
+std::optional<ClassIndex> class_named(PolicyDraft& draft, std::string_view name, Position at,
+                                      std::string_view path) {
+  const auto index = draft.set.find_class(name);
   if (index) return index;
   std::vector<std::string_view> names;
   for (const ClassRules& rules : draft.set.classes) names.push_back(rules.name);
   std::string message(path);
   message += " names a class that does not exist";
-  if (const auto meant = nearest_name(*name, names); !meant.empty()) {
+  if (const auto meant = nearest_name(name, names); !meant.empty()) {
     message += "; did you mean \"";
     message += meant;
     message += "\"?";
   }
-  draft.notes.error(value.at, std::move(message));
+  draft.notes.error(at, std::move(message));
   return std::nullopt;
+}
+
+std::optional<ClassIndex> read_class_name(PolicyDraft& draft, const DocumentValue& value,
+                                          std::string_view path) {
+  const auto name = read_text(value, path, draft.notes);
+  if (!name) return std::nullopt;
+  return class_named(draft, *name, value.at, path);
 }
 
 void read_classes(PolicyDraft& draft, const DocumentValue& table) {
   PolicyNotes& notes = draft.notes;
   auto& classes = draft.set.classes;
+  const PolicySet built_in = default_policy_set();
   std::map<std::string, Position> rank_positions;
+  std::map<std::string, ClassTable> tables;
   for (const auto& member : table.members) {
     const std::string path = dotted("classes", member.name);
     if (!is_table(member.value, path, notes)) continue;
@@ -148,8 +257,7 @@ void read_classes(PolicyDraft& draft, const DocumentValue& table) {
       continue;
     }
     const auto* rank = member.value.find("rank");
-    auto it = std::ranges::find(classes, member.name, &ClassRules::name);
-    if (it == classes.end()) {
+    if (!draft.set.find_class(member.name)) {
       if (classes.size() == kMaxClasses) {
         notes.error(member.at,
                     "there can be at most " + std::to_string(kMaxClasses) + " classes");
@@ -160,19 +268,19 @@ void read_classes(PolicyDraft& draft, const DocumentValue& table) {
         continue;
       }
       // A class of the admin's own starts with the times of the class for ordinary work.
-      ClassRules rules = *std::ranges::find(classes, "standard", &ClassRules::name);
-      rules.queue_requests.reset();
-      rules.max_output_tokens.reset();
-      rules.default_max_tokens.reset();
+      ClassRules rules = built_in.classes[*built_in.find_class("standard")];
       rules.name = member.name;
       classes.push_back(std::move(rules));
-      it = classes.end() - 1;
     }
     if (rank != nullptr) rank_positions[member.name] = rank->value.at;
-    read_class(notes, member.value, path, *it);
+    tables[member.name] = {&member.value, ClassTable::State::Unread};
+  }
+  for (const auto& member : table.members) {
+    if (tables.contains(member.name)) read_with_parents(draft, tables, member.name, 0);
   }
   check_ranks(draft, rank_positions);
   std::ranges::stable_sort(classes, {}, &ClassRules::rank);
+  check_class_times(draft, tables);
   draft.set.fallback_class = *draft.set.find_class("interactive");
 }
 

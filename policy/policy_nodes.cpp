@@ -8,16 +8,16 @@
 namespace turnstile::policy {
 namespace {
 
-constexpr std::array<std::string_view, 15> kNodeKeys = {
-    "weight",          "cached_weight",       "inflight",         "queue_requests",
-    "bucket_fraction", "requests_per_minute", "tokens_per_minute", "charge",
-    "max_class",       "default_class",       "models",           "max_input_tokens",
-    "max_output_tokens", "default_max_tokens", "disabled"};
+constexpr std::array<std::string_view, 18> kNodeKeys = {
+    "weight",          "cached_weight",       "inflight",         "inflight_by_class",
+    "queue_requests",  "queue_tokens",        "bucket_fraction",  "requests_per_minute",
+    "tokens_per_minute", "charge",            "budget_floor",     "max_class",
+    "default_class",   "models",              "max_input_tokens", "max_output_tokens",
+    "default_max_tokens", "disabled"};
 constexpr std::array<std::string_view, 1> kTeamKeys = {"dept"};
 constexpr std::array<std::string_view, 1> kDefaultsKeys = {"queue_requests_total"};
-constexpr std::array<std::string_view, 7> kLaterNodeKeys = {
-    "inflight_by_class", "queue_tokens",    "tokens_per_day", "tokens_per_week",
-    "tokens_per_month",  "budget_floor",    "expires"};
+constexpr std::array<std::string_view, 4> kLaterNodeKeys = {"tokens_per_day", "tokens_per_week",
+                                                            "tokens_per_month", "expires"};
 constexpr std::array<std::string_view, 1> kLaterDefaultsKeys = {"locality_slack"};
 constexpr std::array<std::string_view, 4> kModelKeys = {"serves", "default_class", "max_class",
                                                         "max_input_tokens"};
@@ -72,6 +72,20 @@ std::optional<std::vector<std::string>> read_models_list(PolicyDraft& draft,
   return aliases;
 }
 
+// A table of class names and values: { batch = 4 }. It replaces what [defaults] said as a whole.
+template <typename Read>
+void read_class_values(PolicyDraft& draft, const DocumentValue& table, std::string_view path,
+                       std::vector<ClassValue>& values, Read read) {
+  if (!is_table(table, path, draft.notes)) return;
+  values.clear();
+  for (const auto& member : table.members) {
+    const std::string name = dotted(path, member.name);
+    const auto class_index = class_named(draft, member.name, member.at, name);
+    const auto value = read(member.value, name);
+    if (class_index && value) values.push_back({*class_index, *value});
+  }
+}
+
 // Reads one node key; false when the key is none.
 bool read_node_key(PolicyDraft& draft, const DocumentValue::Member& member, std::string_view table,
                    NodeRules& rules) {
@@ -84,6 +98,18 @@ bool read_node_key(PolicyDraft& draft, const DocumentValue::Member& member, std:
     assign(rules.cached_weight_milli, read_fraction(value, path, 1000, 0, 1000, notes));
   } else if (member.name == "inflight") {
     rules.inflight = read_count(value, path, 0, kMaxCount, notes);
+  } else if (member.name == "inflight_by_class") {
+    read_class_values(draft, value, path, rules.inflight_by_class,
+                      [&](const DocumentValue& limit, std::string_view name) {
+                        return read_count(limit, name, 0, kMaxCount, notes);
+                      });
+  } else if (member.name == "budget_floor") {
+    read_class_values(draft, value, path, rules.budget_floor_ppm,
+                      [&](const DocumentValue& share, std::string_view name) {
+                        return read_fraction(share, name, 1'000'000, 0, 1'000'000, notes);
+                      });
+  } else if (member.name == "queue_tokens") {
+    rules.queue_tokens = read_count(value, path, 0, kMaxCount, notes);
   } else if (member.name == "queue_requests") {
     rules.queue_requests = read_count(value, path, 0, kMaxCount, notes);
   } else if (member.name == "requests_per_minute") {

@@ -6,19 +6,23 @@
 namespace turnstile::policy {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-ClassRules built_in_class(std::string name, std::int64_t rank, Duration queue_ttl) {
+ClassRules built_in_class(std::string name, std::int64_t rank, Duration queue_ttl,
+                          Duration token_gap) {
   ClassRules rules;
   rules.name = std::move(name);
   rules.rank = rank;
   rules.timeouts.queue_ttl = queue_ttl;
+  rules.ttft = queue_ttl;
   rules.timeouts.prefill_base = seconds(60);
   rules.timeouts.prefill_per_1k_uncached = seconds(30);
   rules.timeouts.prefill_slack_milli = 1000;
   rules.timeouts.stall = seconds(30);
   rules.timeouts.total = minutes(10);
+  rules.timeouts.token_gap = token_gap;
   return rules;
 }
 
@@ -30,6 +34,16 @@ std::string_view to_string(Charge charge) {
     case Charge::Live: return "live";
   }
   assert(false && "every way to charge has a name");
+  return {};
+}
+
+std::string_view to_string(LeafOrder order) {
+  switch (order) {
+    case LeafOrder::Fifo: return "fifo";
+    case LeafOrder::Edf: return "edf";
+    case LeafOrder::LifoWhenStanding: return "lifo-when-standing";
+  }
+  assert(false && "every order has a name");
   return {};
 }
 
@@ -52,12 +66,20 @@ const Model* PolicySet::find_model(std::string_view alias) const {
 
 PolicySet default_policy_set() {
   PolicySet set;
-  set.classes.push_back(built_in_class("demo", 0, seconds(10)));
-  set.classes.push_back(built_in_class("interactive", 1, seconds(30)));
-  set.classes.push_back(built_in_class("standard", 2, seconds(60)));
-  set.classes.push_back(built_in_class("batch", 3, minutes(10)));
+  set.classes.push_back(built_in_class("demo", 0, seconds(10), milliseconds(100)));
+  set.classes.push_back(built_in_class("interactive", 1, seconds(30), milliseconds(150)));
+  set.classes.push_back(built_in_class("standard", 2, seconds(60), milliseconds(300)));
+  set.classes.push_back(built_in_class("batch", 3, minutes(10), seconds(1)));
   set.fallback_class = 1;
   return set;
+}
+
+std::int64_t budget_floor_ppm(const NodeRules& rules, ClassIndex class_index) {
+  std::int64_t largest = 0;
+  for (const ClassValue& floor : rules.budget_floor_ppm) {
+    if (floor.class_index < class_index) largest = std::max(largest, floor.value);
+  }
+  return largest;
 }
 
 std::int64_t bucket_capacity(std::int64_t per_minute, std::int64_t fraction_ppm) {

@@ -42,6 +42,21 @@ enum class Charge : std::uint8_t {
 };
 std::string_view to_string(Charge charge);
 
+// Which waiting request of one key and class is next.
+enum class LeafOrder : std::uint8_t {
+  Fifo,              // the oldest
+  Edf,               // the one whose deadline comes first; deadlines are finite, so none starves
+  LifoWhenStanding,  // the oldest, but the newest while the oldest has used up half its wait
+};
+std::string_view to_string(LeafOrder order);
+
+// A value that holds for one class.
+struct ClassValue {
+  ClassIndex class_index = 0;
+  std::int64_t value = 0;
+  friend bool operator==(const ClassValue&, const ClassValue&) = default;
+};
+
 // The settings that departments, teams and (some) keys have in common. Absent = no such limit.
 struct NodeRules {
   std::int64_t weight = 1;                   // share among siblings, 1 ... kMaxWeight
@@ -49,9 +64,12 @@ struct NodeRules {
   std::int64_t bucket_fraction_ppm = 250'000;  // bucket size as millionths of the minute's limit
   Charge charge = Charge::Live;
   std::optional<std::int64_t> inflight;
+  std::vector<ClassValue> inflight_by_class;  // of `inflight`, what each named class may use
   std::optional<std::int64_t> queue_requests;
+  std::optional<std::int64_t> queue_tokens;  // prompt tokens of waiting requests
   std::optional<std::int64_t> requests_per_minute;
   std::optional<std::int64_t> tokens_per_minute;
+  std::vector<ClassValue> budget_floor_ppm;  // kept in the bucket from classes below the named one
   std::optional<ClassIndex> max_class;
   std::optional<ClassIndex> default_class;
   std::optional<std::vector<std::string>> models;  // aliases; absent = all
@@ -78,7 +96,11 @@ struct ClassRules {
   std::string name;
   std::int64_t rank = 0;  // as written; unique; 0 is served first
   Timeouts timeouts;
+  Duration ttft{};          // target: from arrival to the first token
+  bool allow_late = false;  // true: a request that will miss its target is served all the same
   std::optional<std::int64_t> queue_requests;  // waiting requests of this class in all
+  std::optional<std::int64_t> queue_tokens;    // their prompt tokens
+  LeafOrder order = LeafOrder::Fifo;
   std::optional<std::int64_t> max_output_tokens;
   std::optional<std::int64_t> default_max_tokens;
 
@@ -115,6 +137,10 @@ struct PolicySet {
 
 // The policy of an empty file: the four built-in classes, no department, team or model.
 PolicySet default_policy_set();
+
+// The part of a token bucket that requests of `class_index` may not touch: the largest share that
+// is named for a class above it.
+std::int64_t budget_floor_ppm(const NodeRules& rules, ClassIndex class_index);
 
 // Bucket size for a limit per minute: max(1, floor(per_minute * fraction)).
 std::int64_t bucket_capacity(std::int64_t per_minute, std::int64_t fraction_ppm);

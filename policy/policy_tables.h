@@ -40,6 +40,10 @@ NodeDefaults read_defaults(PolicyDraft& draft, const DocumentValue* table);
 void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentValue* teams,
                 const NodeDefaults& defaults);
 
+// The class of that name, or an error at `at` with the nearest name.
+std::optional<ClassIndex> class_named(PolicyDraft& draft, std::string_view name, Position at,
+                                      std::string_view path);
+
 // A class named at `value`, or an error with the nearest name.
 std::optional<ClassIndex> read_class_name(PolicyDraft& draft, const DocumentValue& value,
                                           std::string_view path);

@@ -73,10 +73,32 @@ Principal::Principal(std::string_view kind, std::string_view node_name, const No
       share(share_node),
       inflight(joined("inflight", scope), scope, rules.inflight),
       queue(joined("queue", scope), scope, rules.queue_requests),
+      queue_tokens(joined("queue_tokens", scope), scope, rules.queue_tokens),
       requests(joined("requests_per_minute", scope), scope,
                bucket_limit(rules.requests_per_minute, rules.bucket_fraction_ppm), now),
       tokens(joined("tokens_per_minute", scope), scope,
              bucket_limit(rules.tokens_per_minute, rules.bucket_fraction_ppm), now) {}
+
+const Meter* Principal::inflight_of(ClassIndex class_index) const {
+  const auto it = inflight_by_class.find(class_index);
+  return it == inflight_by_class.end() ? nullptr : &it->second;
+}
+
+Meter* Principal::inflight_of(ClassIndex class_index) {
+  const auto it = inflight_by_class.find(class_index);
+  return it == inflight_by_class.end() ? nullptr : &it->second;
+}
+
+bool Principal::may_run(ClassIndex class_index) const {
+  const Meter* of_class = inflight_of(class_index);
+  return inflight.fits(1) && (of_class == nullptr || of_class->fits(1));
+}
+
+const Meter* Principal::closed_for_good(ClassIndex class_index) const {
+  if (inflight.capacity() == 0) return &inflight;
+  const Meter* of_class = inflight_of(class_index);
+  return of_class != nullptr && of_class->capacity() == 0 ? of_class : nullptr;
+}
 
 KeyState::KeyState(std::uint64_t key_handle, const KeyNode& key_node, const NodeRules& key_rules,
                    std::size_t team, ShareTree::NodeIndex share_node, Instant now)
@@ -101,7 +123,14 @@ Principals::Principals(const PolicySet& policy, ShareTree& tree) : policy_(polic
                        ShareTree::NodeIndex parent) {
     const ShareTree::NodeIndex share = tree_.add(parent, rules.weight);
     auto node = std::make_unique<Principal>(kind, name, rules, share, kStart);
-    tree_.set_gate(share, node->inflight.fits(1));
+    for (const ClassValue& limit : rules.inflight_by_class) {
+      const std::string meter = joined(joined("inflight_by_class", node->scope),
+                                       policy_.classes[limit.class_index].name);
+      node->inflight_by_class.try_emplace(limit.class_index, meter, node->scope, limit.value);
+    }
+    for (ClassIndex c = 0; c < policy_.classes.size(); ++c) {
+      tree_.set_gate(share, c, node->may_run(c));
+    }
     return node;
   };
   for (const Department& department : policy_.departments) {

@@ -42,11 +42,21 @@ struct Principal {
   Principal(std::string_view kind, std::string_view node_name, const NodeRules& node_rules,
             ShareTree::NodeIndex share_node, Instant now);
 
+  // The meter of the running requests of one class; null when the class has no limit of its own.
+  Meter* inflight_of(ClassIndex class_index);
+  const Meter* inflight_of(ClassIndex class_index) const;
+  // One more request of the class may run.
+  bool may_run(ClassIndex class_index) const;
+  // `inflight` or the class's own meter is zero: no request of the class ever runs.
+  const Meter* closed_for_good(ClassIndex class_index) const;
+
   std::string scope;  // "team/lab"
   NodeRules rules;
   ShareTree::NodeIndex share;
   Meter inflight;   // running requests
   Meter queue;      // places taken
+  Meter queue_tokens;  // prompt tokens of those that wait
+  std::map<ClassIndex, Meter> inflight_by_class;  // where set; the nodes of a map do not move
   Bucket requests;  // requests per minute
   Bucket tokens;    // prompt + generated tokens per minute
 };

@@ -57,9 +57,14 @@ void ShareTree::set_weight(NodeIndex node, std::int64_t weight) {
 }
 
 void ShareTree::set_gate(NodeIndex node, bool open) {
-  if (nodes_[node].gate_open == open) return;
-  nodes_[node].gate_open = open;
-  for (ClassIndex c = 0; c < class_count_; ++c) refresh(node, c);
+  for (ClassIndex c = 0; c < class_count_; ++c) set_gate(node, c, open);
+}
+
+void ShareTree::set_gate(NodeIndex node, ClassIndex class_index, bool open) {
+  PerClass& state = nodes_[node].per_class[class_index];
+  if (state.gate_open == open) return;
+  state.gate_open = open;
+  refresh(node, class_index);
 }
 
 void ShareTree::set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting) {
@@ -79,7 +84,7 @@ bool ShareTree::backlog(NodeIndex leaf, ClassIndex class_index) const {
 void ShareTree::refresh(NodeIndex node, ClassIndex class_index) {
   for (;;) {
     PerClass& state = nodes_[node].per_class[class_index];
-    const bool ready = nodes_[node].gate_open && (state.waiting || state.ready_children > 0);
+    const bool ready = state.gate_open && (state.waiting || state.ready_children > 0);
     if (ready == state.ready) return;
     if (node == kRoot) {
       state.ready = ready;
@@ -91,6 +96,38 @@ void ShareTree::refresh(NodeIndex node, ClassIndex class_index) {
     parent.ready_children += ready ? 1u : -1u;
     node = nodes_[node].parent;
   }
+}
+
+void ShareTree::add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t units) {
+  NodeIndex node = leaf;
+  for (;;) {
+    std::int64_t& waiting = nodes_[node].per_class[class_index].waiting_units;
+    waiting += units;
+    assert(waiting >= 0 && "only what came can leave");
+    if (node == kRoot) return;
+    node = nodes_[node].parent;
+  }
+}
+
+std::int64_t ShareTree::waiting_units(NodeIndex node, ClassIndex class_index) const {
+  return nodes_[node].per_class[class_index].waiting_units;
+}
+
+std::int64_t ShareTree::units_ahead(NodeIndex leaf, ClassIndex class_index,
+                                    std::int64_t units) const {
+  std::int64_t ahead = waiting_units(leaf, class_index);
+  for (NodeIndex node = leaf; node != kRoot; node = nodes_[node].parent) {
+    const Node& parent = nodes_[nodes_[node].parent];
+    // While this node gets `mine`, a sibling gets as much by weight, if it wants so much.
+    const std::int64_t mine = ahead + units;
+    for (const NodeIndex sibling : parent.children) {
+      const std::int64_t waiting = waiting_units(sibling, class_index);
+      if (sibling == node || waiting == 0) continue;
+      const std::int64_t by_weight = mine * nodes_[sibling].weight / nodes_[node].weight;
+      ahead += std::min(waiting, by_weight);
+    }
+  }
+  return ahead;
 }
 
 void ShareTree::lift(NodeIndex node, ClassIndex class_index) {
@@ -173,7 +210,7 @@ std::optional<std::string> ShareTree::check_invariants() const {
       for (const NodeIndex child : node.children) ready_children += ready(child, c) ? 1 : 0;
       const PerClass& state = node.per_class[c];
       if (ready_children != state.ready_children) return "a node miscounts its ready children";
-      const bool expected = node.gate_open && (state.waiting || ready_children > 0);
+      const bool expected = state.gate_open && (state.waiting || ready_children > 0);
       if (expected != state.ready) return "readiness does not follow from gate and queue";
     }
   }

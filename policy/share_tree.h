@@ -10,8 +10,8 @@
 //        dept    dept           a leaf:  its gate is open and a request of that class waits
 //        /  \      |            inside:  its gate is open and some child is ready
 //     team  team  team
-//      |     / \   |          A gate is closed while the node runs at its inflight limit.
-//     key  key key key
+//      |     / \   |          A gate is closed for a class while the node runs at a
+//     key  key key key        limit of requests that may run (in all, or of that class).
 //
 // Lift: when a node becomes ready, v = max(v, smallest v of its ready siblings), or, if none is
 // ready, max(v, the largest smallest-v ever seen there). Otherwise a client that was silent for an
@@ -62,6 +62,7 @@ class ShareTree {
   };
 
   explicit ShareTree(std::size_t class_count);
+  std::size_t class_count() const { return class_count_; }
 
   // A new child with an open gate and nothing waiting. Its counters start at zero; the lift puts
   // them right when it first becomes ready.
@@ -70,12 +71,24 @@ class ShareTree {
   void remove(NodeIndex leaf);
 
   void set_weight(NodeIndex node, std::int64_t weight);  // for charges opened later
-  void set_gate(NodeIndex node, bool open);
+  void set_gate(NodeIndex node, bool open);  // for every class
+  void set_gate(NodeIndex node, ClassIndex class_index, bool open);
   void set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting);
 
   bool ready(NodeIndex node, ClassIndex class_index) const;
-  bool gate(NodeIndex node) const { return nodes_[node].gate_open; }
+  bool gate(NodeIndex node, ClassIndex class_index) const {
+    return nodes_[node].per_class[class_index].gate_open;
+  }
   bool backlog(NodeIndex leaf, ClassIndex class_index) const;
+
+  // Waiting work, for predictions only: units that came to or left the queue of a leaf, added up on
+  // its path.
+  void add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t units);
+  std::int64_t waiting_units(NodeIndex node, ClassIndex class_index) const;
+  // Of the waiting units of this class, those that are served before a newcomer at the leaf that
+  // needs `units` itself: at each level the queue it stands in, and of each sibling as much as its
+  // weight lets it have meanwhile. O(siblings on the path).
+  std::int64_t units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units) const;
 
   // The leaf whose head is next in this class; absent when no leaf is ready.
   std::optional<NodeIndex> pick(ClassIndex class_index);
@@ -91,14 +104,15 @@ class ShareTree {
   struct PerClass {
     std::int64_t v = 0;
     std::int64_t highest_min = 0;  // over the children: the largest smallest-v that pick() saw
+    std::int64_t waiting_units = 0;
     std::uint32_t ready_children = 0;
+    bool gate_open = true;
     bool waiting = false;  // leaves
     bool ready = false;
   };
   struct Node {
     NodeIndex parent = kRoot;
     std::int64_t weight = 1;
-    bool gate_open = true;
     bool used = true;
     std::vector<NodeIndex> children;  // ascending
     std::vector<PerClass> per_class;

@@ -16,6 +16,7 @@ std::string_view to_string(RefusalCode code) {
     case RefusalCode::RateRequests: return "rate_requests";
     case RefusalCode::BudgetTokens: return "budget_tokens";
     case RefusalCode::QueueFull: return "queue_full";
+    case RefusalCode::WouldMissDeadline: return "would_miss_deadline";
     case RefusalCode::Displaced: return "displaced";
     case RefusalCode::QueueDeadline: return "queue_deadline";
   }
@@ -60,6 +61,9 @@ std::string sentence(const Refusal& refusal) {
       return "The token budget is used up: the limit per minute is " + limit + ".";
     case RefusalCode::QueueFull:
       return "No place to wait: the limit of " + refusal.meter + " is " + limit + ".";
+    case RefusalCode::WouldMissDeadline:
+      return "The first token is predicted after " + asked + " ms; the limit in ms is " + limit +
+             ".";
     case RefusalCode::Displaced:
       return "The queue was full and a request of a higher class took this place.";
     case RefusalCode::QueueDeadline:

@@ -31,6 +31,7 @@ enum class RefusalCode : std::uint8_t {
   RateRequests,
   BudgetTokens,
   QueueFull,
+  WouldMissDeadline,  // its first token is predicted to come too late
   Displaced,      // gave its place in a full queue to a request of a higher class
   QueueDeadline,  // waited for its class's queue_ttl
 };

@@ -5,11 +5,26 @@
 
 namespace turnstile::policy {
 
+LeafOrder WaitingRoom::order_of(ClassIndex class_index) const {
+  return class_index < orders_.size() ? orders_[class_index] : LeafOrder::Fifo;
+}
+
+// The order in which a queue is kept. Ties of deadlines by arrival.
+bool WaitingRoom::goes_before(const Entry& a, const Entry& b) const {
+  if (order_of(a.class_index) == LeafOrder::Edf && a.deadline != b.deadline) {
+    return a.deadline < b.deadline;
+  }
+  return a.order < b.order;
+}
+
 void WaitingRoom::add(const Entry& entry) {
   const bool added = by_deadline_.insert(entry).second;
   assert(added && "a request waits once");
   (void)added;
-  queues_[{entry.leaf, entry.class_index}].push_back(entry);
+  // Mostly at the back; a request that was paused, or whose deadline is near, goes before others.
+  auto& queue = queues_[{entry.leaf, entry.class_index}];
+  const auto before = [this](const Entry& a, const Entry& b) { return goes_before(a, b); };
+  queue.insert(std::upper_bound(queue.begin(), queue.end(), entry, before), entry);
 }
 
 void WaitingRoom::remove(const Entry& entry) {
@@ -25,11 +40,14 @@ void WaitingRoom::remove(const Entry& entry) {
   (void)forgotten;
 }
 
-std::optional<WaitingRoom::Entry> WaitingRoom::head(ShareTree::NodeIndex leaf,
+std::optional<WaitingRoom::Entry> WaitingRoom::head(Instant now, ShareTree::NodeIndex leaf,
                                                     ClassIndex class_index) const {
   const auto it = queues_.find({leaf, class_index});
   if (it == queues_.end()) return std::nullopt;
-  return it->second.front();
+  const std::deque<Entry>& queue = it->second;
+  const bool stands = order_of(class_index) == LeafOrder::LifoWhenStanding &&
+                      now >= queue.front().stands_at;
+  return stands ? queue.back() : queue.front();
 }
 
 bool WaitingRoom::empty(ShareTree::NodeIndex leaf, ClassIndex class_index) const {
@@ -58,7 +76,7 @@ std::optional<std::string> WaitingRoom::check_invariants() const {
     if (queue.empty()) return "an empty queue is kept";
     for (std::size_t i = 0; i < queue.size(); ++i) {
       if (QueueKey{queue[i].leaf, queue[i].class_index} != key) return "a wrong queue";
-      if (i > 0 && queue[i].order < queue[i - 1].order) return "a queue is out of order of arrival";
+      if (i > 0 && goes_before(queue[i], queue[i - 1])) return "a queue is out of its order";
       if (!by_deadline_.contains(queue[i])) return "a waiting request has no deadline";
     }
     in_queues += queue.size();

@@ -1,8 +1,12 @@
 // waiting_room.h: the requests that wait, in order.
 //
-// One first-in-first-out queue per (key, class), and a list of all by deadline. Which queue is next
-// is decided by the share tree; how many may wait is decided by the queue meters. This class keeps
-// order, deadlines and the choice of whom to displace, nothing else.
+// One queue per (key, class), in the class's LeafOrder, and a list of all by deadline. Which queue
+// is next is decided by the share tree; how many may wait is decided by the queue meters. This class
+// keeps order, deadlines and the choice of whom to displace, nothing else.
+//
+// "lifo-when-standing": a queue whose oldest request has used up half its wait is standing, and a
+// first-in-first-out server would from then on only start requests that are about to be refused.
+// While it stands the newest is served, which still meets its target; the oldest may time out.
 //
 // Invariant: an entry is in exactly one queue and once in the deadline list (check_invariants()).
 // Thread:    I/O thread only.
@@ -19,6 +23,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "policy/instant.h"
 #include "policy/policy_set.h"
@@ -35,14 +40,18 @@ class WaitingRoom {
     ClassIndex class_index = 0;
     std::uint64_t order = 0;  // of arrival, unique; orders equal deadlines and finds the newest
     Instant deadline{};
-    std::int64_t units = 0;   // estimated service, for positions in records
+    std::int64_t units = 0;   // estimated service, for positions in records and predictions
+    Instant stands_at = Instant::max();  // from then on its queue counts as standing
   };
+
+  // One order for each class; a class that is not in the list is first in, first out.
+  explicit WaitingRoom(std::vector<LeafOrder> orders = {}) : orders_(std::move(orders)) {}
 
   void add(const Entry& entry);
   void remove(const Entry& entry);
 
-  // The oldest request of one queue.
-  std::optional<Entry> head(ShareTree::NodeIndex leaf, ClassIndex class_index) const;
+  // The next request of one queue.
+  std::optional<Entry> head(Instant now, ShareTree::NodeIndex leaf, ClassIndex class_index) const;
   bool empty(ShareTree::NodeIndex leaf, ClassIndex class_index) const;
 
   // Requests and their units in one queue.
@@ -90,6 +99,10 @@ class WaitingRoom {
     }
   };
 
+  LeafOrder order_of(ClassIndex class_index) const;
+  bool goes_before(const Entry& a, const Entry& b) const;
+
+  std::vector<LeafOrder> orders_;
   std::map<QueueKey, std::deque<Entry>> queues_;  // no empty queue is kept
   std::set<Entry, ByDeadline> by_deadline_;
 };

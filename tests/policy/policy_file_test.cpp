@@ -135,6 +135,33 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
       {"[classes.demo]\ndecode_timeout = { stall = \"8d\" }",
        "2:28 classes.demo.decode_timeout.stall must be a duration such as \"800ms\", \"2s\","
        " \"10m\" or \"24h\""},
+      {"[classes.demo]\nttft = \"2s\"\nqueue_ttl = \"2500ms\"",
+       "3:13 classes.demo.queue_ttl 2500ms exceeds its ttft 2s (line 2); shorten it or write"
+       " allow_late = true"},
+      {"[classes.demo]\norder = \"edg\"",
+       "2:9 classes.demo.order must be \"fifo\", \"edf\" or \"lifo-when-standing\"; did you mean"
+       " \"edf\"?"},
+      {"[classes.demo]\nallow_late = \"yes\"", "2:14 classes.demo.allow_late must be true or false"},
+      {"[classes.demo]\ninherit = \"interactiv\"",
+       "2:11 classes.demo.inherit names a class that does not exist; did you mean"
+       " \"interactive\"?"},
+      {"[classes.demo]\ninherit = \"batch\"\n[classes.batch]\ninherit = \"demo\"",
+       "4:11 classes.batch.inherit closes a circle through line 1"},
+      {"[classes.demo]\ninherit = \"demo\"",
+       "2:11 classes.demo.inherit closes a circle through line 1"},
+      {"[classes.a]\nrank = 10\ninherit = \"b\"\n[classes.b]\nrank = 11\ninherit = \"c\"\n"
+       "[classes.c]\nrank = 12\ninherit = \"d\"\n[classes.d]\nrank = 13\ninherit = \"e\"\n"
+       "[classes.e]\nrank = 14\ninherit = \"batch\"",
+       "15:11 classes.e.inherit is the fifth in a row; at most 4 are followed"},
+      {one_team("budget_floor = 0.2"), "5:16 teams.lab.budget_floor must be a table"},
+      {one_team("budget_floor = { dmo = 0.2 }"),
+       "5:18 teams.lab.budget_floor.dmo names a class that does not exist; did you mean \"demo\"?"},
+      {one_team("budget_floor = { demo = 1.2 }"),
+       "5:25 teams.lab.budget_floor.demo must be a number from 0 to 1"},
+      {one_team("inflight_by_class = { batch = -1 }"),
+       "5:31 teams.lab.inflight_by_class.batch must be a number from 0 to 1000000000"},
+      {one_team("queue_tokens = \"many\""),
+       "5:16 teams.lab.queue_tokens must be a whole number or a text such as \"40M\""},
       {"[models.chat]", "1:9 models.chat needs serves = \"NAME\", the name of an engine"},
       {"[models.\"a b\"]\nserves = \"x\"",
        "1:9 a model name has 1 to 128 letters, digits, '.', '-', '_', '/', ':', '@', '+'"},
@@ -164,14 +191,12 @@ TEST(PolicyFile, KeysOfALaterVersionAreRefusedByName) {
   const std::string end = " is not enforced by this version; remove it until a later version does";
   for (const Later& later : {
            Later{"", {"timezone", "schedule", "rule", "raise", "reload"}},
-           Later{"defaults", {"locality_slack", "tokens_per_day", "budget_floor"}},
+           Later{"defaults", {"locality_slack", "tokens_per_day"}},
            Later{"classes.demo",
-                 {"watermark", "floor", "ttft", "tpot", "queue_tokens", "can_preempt",
-                  "preemptible", "length_quantile", "order", "inherit", "allow_late"}},
+                 {"watermark", "floor", "can_preempt", "preemptible", "length_quantile"}},
            Later{"depts.main",
-                 {"inflight_by_class", "queue_tokens", "tokens_per_day", "tokens_per_week",
-                  "tokens_per_month", "budget_floor", "expires"}},
-           Later{"teams.lab", {"inflight_by_class", "expires"}},
+                 {"tokens_per_day", "tokens_per_week", "tokens_per_month", "expires"}},
+           Later{"teams.lab", {"expires"}},
            Later{"models.chat", {"fallback", "fallback_on"}},
        }) {
     for (const std::string& key : later.keys) {
@@ -278,6 +303,61 @@ models = ["alpha"]
   EXPECT_EQ(set.key_defaults.inflight, std::nullopt);
 }
 
+TEST(PolicyFile, ClassInheritsEverythingButNameAndRank) {
+  const PolicyFileResult result = read(R"(
+schema = 1
+[classes.night]
+inherit = "batch"
+rank = 9
+queue_ttl = "1h"
+[classes.batch]
+inherit = "interactive"
+max_output_tokens = 100
+[classes.interactive]
+queue_ttl = "5s"
+order = "edf"
+queue_tokens = "2k"
+)");
+  for (const auto& note : result.errors) ADD_FAILURE() << format_error(note);
+  ASSERT_TRUE(result.policy);
+  const auto& classes = result.policy->classes;
+  ASSERT_EQ(classes.size(), 5u);
+  const ClassRules& batch = classes[3];
+  EXPECT_EQ(batch.name, "batch");
+  EXPECT_EQ(batch.rank, 3);
+  EXPECT_EQ(batch.timeouts.queue_ttl, std::chrono::seconds(5));
+  EXPECT_EQ(batch.ttft, std::chrono::seconds(5)) << "it follows queue_ttl";
+  EXPECT_EQ(batch.order, LeafOrder::Edf);
+  EXPECT_EQ(batch.queue_tokens, 2000);
+  const ClassRules& night = classes[4];
+  EXPECT_EQ(night.max_output_tokens, 100);
+  EXPECT_EQ(night.order, LeafOrder::Edf);
+  EXPECT_EQ(night.timeouts.queue_ttl, std::chrono::hours(1));
+  EXPECT_EQ(night.ttft, std::chrono::hours(1));
+}
+
+TEST(PolicyFile, ValuesByClassArrive) {
+  const PolicyFileResult result = read(R"(
+[defaults]
+inflight_by_class = { batch = 4 }
+[depts.main]
+[teams.lab]
+dept = "main"
+budget_floor = { demo = 0.2, interactive = 0.1 }
+[teams.lib]
+dept = "main"
+inflight_by_class = { standard = 2 }
+)");
+  ASSERT_TRUE(result.policy);
+  const NodeRules& lab = result.policy->teams[0].rules;
+  EXPECT_EQ(lab.inflight_by_class, (std::vector<ClassValue>{{3, 4}}));
+  EXPECT_EQ(budget_floor_ppm(lab, 0), 0);
+  EXPECT_EQ(budget_floor_ppm(lab, 1), 200'000);
+  EXPECT_EQ(budget_floor_ppm(lab, 3), 200'000) << "the largest of those above";
+  EXPECT_EQ(result.policy->teams[1].rules.inflight_by_class, (std::vector<ClassValue>{{2, 2}}));
+  EXPECT_TRUE(result.policy->departments[0].rules.inflight_by_class.empty());
+}
+
 TEST(PolicyFile, ServesIsCheckedWhenTheEnginesAreKnown) {
   PolicyFileInput input;
   input.text = "[models.chat]\nserves = \"big\"\n";
@@ -342,7 +422,7 @@ TEST(PolicyFile, CommentedLinesOfTheExampleAreValidToo) {
   }
   const PolicyFileResult result = read(text);
   for (const auto& note : result.errors) ADD_FAILURE() << format_error(note);
-  EXPECT_EQ(uncommented.size(), 15u) << "settings without a default in the manual";
+  EXPECT_EQ(uncommented.size(), 20u) << "settings without a default in the manual";
 }
 
 }  // namespace

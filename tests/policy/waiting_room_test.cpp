@@ -21,11 +21,11 @@ TEST(WaitingRoom, EachQueueIsFirstInFirstOut) {
   room.add(entry(1, 7, 0, 9));
   room.add(entry(2, 7, 1, 3));
   room.add(entry(3, 7, 0, 1));
-  EXPECT_EQ(room.head(7, 0)->id, RequestId{1});
-  EXPECT_EQ(room.head(7, 1)->id, RequestId{2});
-  EXPECT_EQ(room.head(8, 0), std::nullopt);
-  room.remove(*room.head(7, 0));
-  EXPECT_EQ(room.head(7, 0)->id, RequestId{3});
+  EXPECT_EQ(room.head(Instant{}, 7, 0)->id, RequestId{1});
+  EXPECT_EQ(room.head(Instant{}, 7, 1)->id, RequestId{2});
+  EXPECT_EQ(room.head(Instant{}, 8, 0), std::nullopt);
+  room.remove(*room.head(Instant{}, 7, 0));
+  EXPECT_EQ(room.head(Instant{}, 7, 0)->id, RequestId{3});
   EXPECT_EQ(room.check_invariants(), std::nullopt);
 }
 
@@ -89,12 +89,49 @@ TEST(WaitingRoom, AgreesWithAPlainListOnRandomSteps) {
       for (ClassIndex c = 0; c < 3; ++c) {
         const auto first = std::ranges::find_if(
             model, [&](const auto& e) { return e.leaf == leaf && e.class_index == c; });
-        const auto head = room.head(leaf, c);
+        const auto head = room.head(Instant{}, leaf, c);
         ASSERT_EQ(head.has_value(), first != model.end());
         ASSERT_TRUE(!head || head->id == first->id);
       }
     }
   }
+}
+
+TEST(WaitingRoom, EarliestDeadlineFirstWhereTheClassSaysSo) {
+  WaitingRoom room({LeafOrder::Fifo, LeafOrder::Edf});
+  room.add(entry(1, 7, 1, 9));
+  room.add(entry(2, 7, 1, 3));
+  room.add(entry(3, 7, 1, 3));
+  EXPECT_EQ(room.head(Instant{}, 7, 1)->id, RequestId{2}) << "equal deadlines by arrival";
+  room.remove(*room.head(Instant{}, 7, 1));
+  room.remove(*room.head(Instant{}, 7, 1));
+  EXPECT_EQ(room.head(Instant{}, 7, 1)->id, RequestId{1});
+  EXPECT_EQ(room.check_invariants(), std::nullopt);
+}
+
+TEST(WaitingRoom, NewestFirstOnlyWhileTheOldestHasUsedUpHalfItsWait) {
+  WaitingRoom room({LeafOrder::LifoWhenStanding});
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    WaitingRoom::Entry waiting = entry(id, 7, 0, 10);
+    waiting.stands_at = Instant{seconds(static_cast<std::int64_t>(4 + id))};
+    room.add(waiting);
+  }
+  EXPECT_EQ(room.head(Instant{seconds(4)}, 7, 0)->id, RequestId{1});
+  EXPECT_EQ(room.head(Instant{seconds(5)}, 7, 0)->id, RequestId{3});
+  room.remove(*room.head(Instant{}, 7, 0));
+  EXPECT_EQ(room.head(Instant{seconds(5)}, 7, 0)->id, RequestId{2}) << "its oldest is younger";
+}
+
+// A paused request comes back with its old order.
+TEST(WaitingRoom, WhoComesBackTakesItsOldPlace) {
+  WaitingRoom room;
+  const WaitingRoom::Entry first = entry(1, 7, 0, 9);
+  room.add(first);
+  room.add(entry(2, 7, 0, 9));
+  room.remove(first);
+  room.add(first);
+  EXPECT_EQ(room.head(Instant{}, 7, 0)->id, RequestId{1});
+  EXPECT_EQ(room.check_invariants(), std::nullopt);
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ std::int64_t Books::Deficit::tokens_missing(Instant now) const {
 Books::Books(const World& world) : world_(world) {
   const auto add = [&](const std::string& scope, const NodeRules& rules) {
     inflight_limits_[scope] = rules.inflight;
+    inflight_by_class_[scope] = rules.inflight_by_class;
     const auto deficit = [&](std::int64_t per_minute) {
       return Deficit{per_minute, bucket_capacity(per_minute, rules.bucket_fraction_ppm), 0,
                      Instant{}};
@@ -72,6 +73,16 @@ bool Books::passes_gates(const BookedRequest& request) const {
                                    "team/" + request.team, "dept/" + request.department}) {
     const auto& limit = inflight_limits_.at(scope);
     if (limit && count(Stage::Running, scope) >= *limit) return false;
+    const auto of_class = inflight_by_class_.find(scope);
+    if (of_class == inflight_by_class_.end()) continue;
+    for (const ClassValue& most : of_class->second) {
+      if (most.class_index != request.class_index) continue;
+      const auto running = std::ranges::count_if(requests_, [&](const auto& item) {
+        return item.second.stage == Stage::Running && in_node(item.second, scope) &&
+               item.second.class_index == request.class_index;
+      });
+      if (running >= most.value) return false;
+    }
   }
   return true;
 }
@@ -81,13 +92,42 @@ bool Books::fits_engine(const BookedRequest& request) const {
          blocks_ + request.blocks <= world_.engine.kv_blocks;
 }
 
-bool Books::is_head(const BookedRequest& request) const {
-  return std::ranges::none_of(requests_, [&](const auto& item) {
-    const BookedRequest& other = item.second;
-    return other.stage == Stage::Waiting && other.key_id == request.key_id &&
-           other.team == request.team && other.class_index == request.class_index &&
-           other.order < request.order;
-  });
+bool Books::is_head(Instant now, const BookedRequest& request) const {
+  std::vector<const BookedRequest*> queue;
+  for (const auto& [id, other] : requests_) {
+    if (other.stage == Stage::Waiting && other.key_id == request.key_id &&
+        other.team == request.team && other.class_index == request.class_index) {
+      queue.push_back(&other);
+    }
+  }
+  const auto oldest_first = [](const BookedRequest* a, const BookedRequest* b) {
+    return a->order < b->order;
+  };
+  std::ranges::sort(queue, oldest_first);
+  switch (world_.policy->classes[request.class_index].order) {
+    case LeafOrder::Fifo: return queue.front() == &request;
+    case LeafOrder::Edf:
+      return std::ranges::none_of(queue, [&](const BookedRequest* other) {
+        return other->deadline < request.deadline ||
+               (other->deadline == request.deadline && other->order < request.order);
+      });
+    case LeafOrder::LifoWhenStanding: {
+      const BookedRequest& oldest = *queue.front();
+      const bool half_gone = now - oldest.arrived >= (oldest.deadline - oldest.arrived) / 2;
+      return (half_gone ? queue.back() : queue.front()) == &request;
+    }
+  }
+  return false;
+}
+
+// The part of the bucket that only classes above the request's may use.
+std::int64_t Books::floor_of(const TokenBudget& budget, const BookedRequest& request) const {
+  std::int64_t floor = 0;
+  for (const ClassValue& kept : budget.rules.budget_floor_ppm) {
+    if (kept.class_index >= request.class_index) continue;
+    floor = std::max(floor, budget.deficit.capacity * kept.value / 1'000'000);
+  }
+  return floor;
 }
 
 BookedRequest& Books::open(Instant now, RequestId id, const Resolved& resolved,
@@ -110,7 +150,8 @@ std::int64_t Books::reserved(const TokenBudget& budget, const BookedRequest& req
   if (budget.rules.charge == Charge::Max) {
     return request.prompt + request.choices * request.max_tokens;
   }
-  const std::int64_t beside_prompt = budget.deficit.capacity - request.prompt;
+  const std::int64_t beside_prompt =
+      budget.deficit.capacity - floor_of(budget, request) - request.prompt;
   return request.prompt +
          std::min(request.estimate, std::max(request.choices, beside_prompt));
 }
@@ -130,6 +171,9 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   request.blocks = queued.kv_blocks;
   request.estimate = queued.estimated_completion_tokens;
   request.order = next_order_++;
+  if (tokens.client_deadline) {
+    request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
+  }
   const std::int64_t positions = request.prompt + request.max_tokens;
   if (request.blocks * world_.engine.block_tokens < request.choices * positions) {
     return broken("fewer blocks reserved than the worst case needs", request.id);
@@ -140,8 +184,9 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   for (auto& [scope, budget] : budgets_) {
     if (!in_node(request, scope)) continue;
     charge(now, budget, request, reserved(budget, request));
-    if (budget.deficit.units > budget.deficit.capacity * kUnitsPerToken) {
-      return broken("admitted into debt of the budget of " + scope, request.id);
+    const std::int64_t usable = budget.deficit.capacity - floor_of(budget, request);
+    if (budget.deficit.units > usable * kUnitsPerToken) {
+      return broken("admitted into debt or the floor of the budget of " + scope, request.id);
     }
   }
   for (const auto& [scope, rate] : rates_) {
@@ -171,7 +216,7 @@ std::optional<std::string> Books::start(Instant now, const Dispatch& dispatch) {
   if (request->stage == Stage::Running) return std::nullopt;  // it started when it was entered
   if (request->stage != Stage::Waiting) return broken("started while it was read", dispatch.id);
   if (now >= request->deadline) return broken("started after its deadline", dispatch.id);
-  if (!is_head(*request)) return broken("started before an older one of its queue", dispatch.id);
+  if (!is_head(now, *request)) return broken("started out of its queue's order", dispatch.id);
   if (!passes_gates(*request)) return broken("started above an inflight limit", dispatch.id);
   if (!fits_engine(*request)) return broken("started without room in the engine", dispatch.id);
   for (const auto& [id, other] : requests_) {
@@ -251,7 +296,7 @@ void Books::forget(Instant now, RequestId id, bool rate_back) {
   requests_.erase(id);
 }
 
-std::optional<std::string> Books::check_work_conservation() const {
+std::optional<std::string> Books::check_work_conservation(Instant now) const {
   std::optional<ClassIndex> best;
   for (const auto& [id, request] : requests_) {
     if (request.stage != Stage::Waiting || !passes_gates(request)) continue;
@@ -260,7 +305,7 @@ std::optional<std::string> Books::check_work_conservation() const {
   if (!best) return std::nullopt;
   for (const auto& [id, request] : requests_) {
     const bool candidate = request.stage == Stage::Waiting && request.class_index == *best &&
-                           passes_gates(request) && is_head(request);
+                           passes_gates(request) && is_head(now, request);
     if (candidate && !fits_engine(request)) return std::nullopt;
   }
   return "requests wait although every head of the best class fits";
@@ -275,6 +320,7 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
   std::map<std::string, std::int64_t> running;
   std::map<std::string, std::int64_t> waiting;
   std::map<std::string, std::int64_t> reading;
+  std::map<std::string, std::int64_t> waiting_tokens;
   for (const auto& [id, request] : requests_) {
     auto& stage = request.stage == Stage::Running   ? running
                   : request.stage == Stage::Waiting ? waiting
@@ -284,6 +330,8 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
           "class/" + world_.policy->classes[request.class_index].name,
           std::string("all")}) {
       stage[scope] += 1;
+      stage[scope + "/" + world_.policy->classes[request.class_index].name] += 1;
+      if (request.stage == Stage::Waiting) waiting_tokens[scope] += request.prompt;
     }
   }
   for (const MeterView& view : admission.meters(now, Admission::Detail::Shared)) {
@@ -298,6 +346,10 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
       least = most = slots_;
     } else if (kind == "inflight") {
       least = most = running[scope];
+    } else if (kind == "inflight_by_class") {
+      least = most = running[scope];
+    } else if (kind == "queue_tokens") {
+      least = most = waiting_tokens[scope];
     } else if (kind == "queue") {
       least = waiting[scope];
       most = waiting[scope] + reading[scope];  // a request may be read without a place

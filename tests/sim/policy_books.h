@@ -75,7 +75,7 @@ class Books {
   void forget(Instant now, RequestId id, bool rate_back);
 
   // Nothing that could start waits without a reason (after dispatch()).
-  std::optional<std::string> check_work_conservation() const;
+  std::optional<std::string> check_work_conservation(Instant now) const;
   // Conservation of requests, and every meter that follows from the list of requests.
   std::optional<std::string> check_meters(Instant now, const Admission& admission) const;
 
@@ -105,7 +105,8 @@ class Books {
   std::int64_t count(Stage stage, const std::string& scope) const;
   bool passes_gates(const BookedRequest& request) const;
   bool fits_engine(const BookedRequest& request) const;
-  bool is_head(const BookedRequest& request) const;
+  bool is_head(Instant now, const BookedRequest& request) const;
+  std::int64_t floor_of(const TokenBudget& budget, const BookedRequest& request) const;
   std::int64_t reserved(const TokenBudget& budget, const BookedRequest& request) const;
   void charge(Instant now, TokenBudget& budget, const BookedRequest& request,
               std::int64_t standing);
@@ -113,6 +114,7 @@ class Books {
 
   const World& world_;
   std::map<std::string, std::optional<std::int64_t>> inflight_limits_;  // by "team/x", ...
+  std::map<std::string, std::vector<ClassValue>> inflight_by_class_;    // the same
   std::map<RequestId, BookedRequest> requests_;
   std::map<std::string, Deficit> rates_;        // by scope; departments and teams with a limit
   std::map<std::string, TokenBudget> budgets_;  // by scope; departments and teams with a limit

@@ -64,6 +64,7 @@ class Simulation {
     if (random_.chance(70)) tokens.prompt_tokens /= 4;
     if (random_.chance(75)) tokens.max_tokens = random_.between(1, world_.engine.max_model_len / 3);
     if (random_.chance(10)) tokens.choices = random_.between(2, 4);
+    if (random_.chance(10)) tokens.client_deadline = milliseconds(random_.between(1, 2000));
     return tokens;
   }
 
@@ -91,7 +92,7 @@ class Simulation {
       note(place ? 1 : 2);
       if (!place) return refused(place.error(), before);
       books_.open(now_, id, *resolved, deadline);
-      if (admission_->queued() == waiting) collect_displaced();
+      if (admission_->queued() < waiting + 1) collect_displaced();
       reading_.push_back({id, *resolved});
       enter_outcomes();
       return;
@@ -100,7 +101,7 @@ class Simulation {
     const auto queued = admission_->admit(now_, id, *resolved, tokens);
     if (!queued) return refused(queued.error(), before);
     BookedRequest& request = books_.open(now_, id, *resolved, deadline);
-    if (!queued->starts_now && admission_->queued() == waiting) collect_displaced();
+    if (!queued->starts_now && admission_->queued() < waiting + 1) collect_displaced();
     enter(request, tokens, *queued);
   }
 
@@ -199,7 +200,8 @@ class Simulation {
 
   void engine_step() {
     last_event_ = "an engine step";
-    now_ += microseconds(random_.between(500, 40'000));
+    const Duration took = microseconds(random_.between(500, 40'000));
+    now_ += took;
     for (const RequestId id : on_engine()) {
       BookedRequest& request = *books_.find(id);
       if (!request.bound) {
@@ -217,6 +219,7 @@ class Simulation {
         end(id, EndKind::Completed);
       }
     }
+    admission_->on_step(now_, took);
   }
 
   void bind(BookedRequest& request) {
@@ -305,7 +308,7 @@ class Simulation {
   void dispatch() {
     admission_->dispatch(now_, pending_);
     enter_outcomes();
-    fail(books_.check_work_conservation());
+    fail(books_.check_work_conservation(now_));
     const auto deadline = admission_->next_deadline();
     if (deadline && *deadline <= now_) fail("a deadline that has passed is still announced");
     if (!deadline && !books_.in(Stage::Waiting).empty()) fail("nobody is woken for who waits");

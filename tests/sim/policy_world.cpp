@@ -26,12 +26,22 @@ NodeRules make_rules(Random& random, const PolicySet& policy) {
   rules.bucket_fraction_ppm = random.chance(50) ? 250'000 : random.between(1'000, 1'000'000);
   rules.charge = random.chance(50) ? Charge::Live : Charge::Max;
   if (random.chance(40)) rules.inflight = seldom_zero(random, random.between(1, 4));
+  const auto last_class = static_cast<std::int64_t>(policy.classes.size()) - 1;
+  for (std::int64_t c = 0; c <= last_class; ++c) {
+    const auto class_index = static_cast<ClassIndex>(c);
+    if (random.chance(10)) {
+      rules.inflight_by_class.push_back({class_index, seldom_zero(random, random.between(1, 3))});
+    }
+    if (random.chance(15)) {
+      rules.budget_floor_ppm.push_back({class_index, random.between(0, 600'000)});
+    }
+  }
   rules.queue_requests = maybe(random, 40, 0, 5);
+  rules.queue_tokens = maybe(random, 20, 0, 500);
   if (random.chance(25)) rules.requests_per_minute = seldom_zero(random, random.between(60, 3000));
   if (random.chance(35)) {
     rules.tokens_per_minute = seldom_zero(random, random.between(500, 200'000));
   }
-  const auto last_class = static_cast<std::int64_t>(policy.classes.size()) - 1;
   if (random.chance(20)) rules.max_class = static_cast<ClassIndex>(random.between(0, last_class));
   if (random.chance(20)) {
     rules.default_class = static_cast<ClassIndex>(random.between(0, last_class));
@@ -71,7 +81,13 @@ World make_world(Random& random) {
   policy.queue_requests_total = random.chance(30) ? random.between(0, 6) : random.between(6, 40);
   for (ClassRules& rules : policy.classes) {
     rules.timeouts.queue_ttl = milliseconds(random.between(5, 3000));
+    rules.ttft = rules.timeouts.queue_ttl;
+    rules.allow_late = random.chance(20);
+    rules.order = random.chance(50)   ? LeafOrder::Fifo
+                  : random.chance(50) ? LeafOrder::Edf
+                                      : LeafOrder::LifoWhenStanding;
     rules.queue_requests = maybe(random, 20, 0, 5);
+    rules.queue_tokens = maybe(random, 15, 0, 300);
     rules.max_output_tokens = maybe(random, 15, 1, 100);
     rules.default_max_tokens = maybe(random, 30, 1, 60);
   }

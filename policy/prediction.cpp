@@ -1,0 +1,126 @@
+// When will the first token come, and is that soon enough: the gate would_miss_deadline.
+//
+// Two bounds hold together. The engine must first work through what is served before: prompts that
+// are being computed, waiting requests of higher classes, the own queue and what the weights give
+// to siblings meanwhile. And slots, cache blocks and the own team's limits must be free, which
+// happens when running requests reach their usual length.
+#include <algorithm>
+#include <cassert>
+
+#include "policy/admission_state.h"
+
+namespace turnstile::policy {
+namespace {
+
+// A prediction that uses up the last fifth of the time is no promise.
+constexpr std::int64_t kTenthsOfDeadline = 8;
+constexpr Duration kShortestRetry = std::chrono::milliseconds(100);
+
+std::int64_t in_ms(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
+
+}  // namespace
+
+// Running requests by their expected end, soonest first.
+void Admission::State::collect_releases() {
+  releases.clear();
+  for (const auto& [id, request] : requests) {
+    if (request.phase != Phase::Running) continue;
+    releases.push_back({expected_rest(request), id, request.size.choices,
+                        request.lease.held(kv_blocks), &request.path});
+  }
+  std::ranges::sort(releases, [](const Release& a, const Release& b) {
+    return std::pair(a.after, a.id) < std::pair(b.after, b.id);
+  });
+}
+
+// Until running requests have given back what the request and those ahead of it need.
+Duration Admission::State::until_room(const Request& request, std::int64_t ahead_units) {
+  collect_releases();
+  if (releases.empty()) return Duration{0};
+  // Of all that waits, the part that is ahead needs its part of slots and blocks.
+  std::int64_t waiting_units = 0;
+  for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
+    waiting_units += shares.waiting_units(ShareTree::kRoot, c);
+  }
+  const auto part_ahead = [&](std::int64_t waiting) {
+    return waiting_units > 0 ? waiting * std::min(ahead_units, waiting_units) / waiting_units : 0;
+  };
+  std::int64_t slots = request.size.choices + part_ahead(waiting_slots) -
+                       (*sequence_slots.capacity() - sequence_slots.committed());
+  std::int64_t blocks = request.size.kv_blocks + part_ahead(waiting_blocks) -
+                        (*kv_blocks.capacity() - kv_blocks.committed());
+  Duration wait{0};
+  for (const Release& release : releases) {
+    if (slots <= 0 && blocks <= 0) break;
+    slots -= release.slots;
+    blocks -= release.blocks;
+    wait = release.after;
+  }
+  for (const Principal* node : request.path) {
+    wait = std::max(wait, until_may_run(*node));
+  }
+  return wait;
+}
+
+// Until so many requests of the node have ended that the last of its queue may run.
+Duration Admission::State::until_may_run(const Principal& node) const {
+  if (!node.inflight.capacity()) return Duration{0};
+  std::int64_t ends = node.inflight.committed() + node.queue.committed() + 1 -
+                      *node.inflight.capacity();
+  Duration wait{0};
+  std::int64_t seen = 0;
+  for (const Release& release : releases) {
+    if (ends <= 0) return wait;
+    if (std::ranges::find(*release.path, &node) == release.path->end()) continue;
+    wait = release.after;
+    ends -= 1;
+    seen += 1;
+  }
+  // More ends are needed than requests run: the rest takes turns of the same length.
+  return seen == 0 ? wait : wait + wait * (std::max<std::int64_t>(0, ends) / seen);
+}
+
+std::optional<Prediction> Admission::State::predict(const Request& request, bool starts) {
+  if (running == 0 || !predictor.knows_pace()) return std::nullopt;
+  const ClassIndex class_index = request.class_index;
+  const std::int64_t own = kUnitsPerPromptToken * request.size.prompt_tokens;
+  Prediction prediction;
+  Duration until_free{0};
+  if (!starts) {
+    prediction.ahead_units = shares.units_ahead(request.key->share, class_index, own);
+    for (ClassIndex higher = 0; higher < class_index; ++higher) {
+      prediction.ahead_units += shares.waiting_units(ShareTree::kRoot, higher);
+    }
+    until_free = until_room(request, prediction.ahead_units);
+  }
+  prediction.raw = std::max(predictor.time_for(prefill_left + prediction.ahead_units + own),
+                            until_free + predictor.time_for(own));
+  prediction.likely = predictor.likely(class_index, prediction.raw);
+  prediction.safe = predictor.safe(class_index, prediction.raw);
+  return prediction;
+}
+
+std::optional<Refusal> Admission::State::check_first_token(Instant now, Request& request,
+                                                           bool starts, Queued& queued) {
+  queued.prediction = predict(request, starts);
+  if (!queued.prediction) return std::nullopt;
+  if (!starts) request.predicted = queued.prediction->raw;
+  request.predicted_at = now;
+  if (policy->classes[request.class_index].allow_late) return std::nullopt;
+  const Duration limit = request.first_token_within / 10 * kTenthsOfDeadline;
+  const Duration expected = now - request.arrived + queued.prediction->likely;
+  if (expected <= limit) return std::nullopt;
+  Refusal refusal;
+  refusal.code = RefusalCode::WouldMissDeadline;
+  refusal.meter = "prefill_backlog";
+  refusal.scope = queue_by_class[request.class_index].scope();
+  refusal.limit = in_ms(limit);
+  refusal.committed = prefill_left + queued.prediction->ahead_units;
+  refusal.asked = in_ms(expected);
+  refusal.retry_after = std::max(kShortestRetry, expected - limit);
+  return refusal;
+}
+
+}  // namespace turnstile::policy

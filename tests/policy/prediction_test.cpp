@@ -1,0 +1,173 @@
+// would_miss_deadline: who is refused at arrival because its first token would come too late.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "policy/admission.h"
+#include "tests/policy/front_desk.h"
+
+namespace turnstile::policy {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+std::string targets(std::string_view class_lines, std::string_view team_lines = "") {
+  return "schema = 1\n[classes.interactive]\n" + std::string(class_lines) +
+         "\n[depts.main]\n[teams.red]\ndept = \"main\"\n" + std::string(team_lines) +
+         "\n[teams.blue]\ndept = \"main\"\n";
+}
+
+// Four slots are taken by requests that will run for long, one waits, and the engine was seen to
+// work through one unit a millisecond.
+class BusyDesk : public FrontDesk {
+ public:
+  explicit BusyDesk(std::string_view policy)
+      : FrontDesk(policy, small_engine(), {key_of("anna", "red"), key_of("bob", "blue")}) {
+    for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_TRUE(admit(id, "anna"));
+    dispatch();
+    EXPECT_TRUE(admit(5, "anna"));
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+      admission.on_tokens(now, RequestId{id}, 16, 0);
+    }
+    advance(milliseconds(64));
+    admission.on_step(now, milliseconds(64));
+    // 68 units each in 272 ms, so that a token of a sequence takes 34 ms.
+    for (std::uint64_t id = 1; id <= 4; ++id) admission.on_tokens(now, RequestId{id}, 0, 1);
+    advance(milliseconds(256));
+    for (std::uint64_t id = 1; id <= 4; ++id) admission.on_tokens(now, RequestId{id}, 0, 31);
+    admission.on_step(now, milliseconds(256));
+  }
+};
+
+TEST(Prediction, IsAbsentUntilThePaceIsKnown) {
+  FrontDesk desk(targets("ttft = \"1s\""), small_engine(), {key_of("anna", "red")});
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  for (std::uint64_t id = 5; id <= 40; ++id) {
+    const auto queued = desk.admit(id, "anna");
+    ASSERT_TRUE(queued);
+    EXPECT_FALSE(queued->prediction);
+  }
+}
+
+TEST(Prediction, CountsTheWorkAhead) {
+  BusyDesk desk(targets("ttft = \"1h\""));
+  const auto first = desk.admit(6, "anna", {.prompt = 100});
+  ASSERT_TRUE(first && first->prediction);
+  // Request 5: 16 prompt tokens and 16 expected ones.
+  EXPECT_EQ(first->prediction->ahead_units, 48);
+  const auto second = desk.admit(7, "anna", {.prompt = 100});
+  EXPECT_EQ(second->prediction->ahead_units, 48 + 132);
+  EXPECT_GT(second->prediction->raw, first->prediction->raw);
+  EXPECT_EQ(second->prediction->likely, second->prediction->raw) << "nothing was learnt yet";
+}
+
+// A team with little waiting is not behind another team's long queue.
+TEST(Prediction, OtherTeamsCountByTheirWeight) {
+  BusyDesk desk(targets("ttft = \"1h\""));
+  for (std::uint64_t id = 6; id <= 40; ++id) ASSERT_TRUE(desk.admit(id, "anna", {.prompt = 100}));
+  const auto light = desk.admit(41, "bob", {.prompt = 100});
+  ASSERT_TRUE(light && light->prediction);
+  EXPECT_EQ(light->prediction->ahead_units, 100) << "as much as it gets itself, at equal weights";
+  const auto heavy = desk.admit(42, "anna", {.prompt = 100});
+  EXPECT_GT(heavy->prediction->ahead_units, 4000);
+}
+
+TEST(Prediction, LowerClassesAreNotAhead) {
+  BusyDesk desk(targets("ttft = \"1h\""));
+  for (std::uint64_t id = 6; id <= 40; ++id) {
+    ASSERT_TRUE(desk.admit(id, "anna", {.prompt = 100, .class_name = "batch"}));
+  }
+  EXPECT_EQ(desk.admit(41, "anna")->prediction->ahead_units, 48);
+  EXPECT_GT(desk.admit(42, "bob", {.class_name = "batch"})->prediction->ahead_units, 48);
+}
+
+TEST(WouldMissDeadline, RefusesAtEightTenthsOfTheTarget) {
+  BusyDesk desk(targets("ttft = \"10s\""));
+  const std::string before = desk.meters();
+  std::uint64_t id = 6;
+  tl::expected<Queued, Refusal> answer = desk.admit(id, "anna", {.prompt = 400});
+  Duration last{};
+  std::string last_meters = before;
+  while (answer) {
+    last = answer->prediction->likely;
+    last_meters = desk.meters();
+    answer = desk.admit(++id, "anna", {.prompt = 400});
+  }
+  EXPECT_GT(last, Duration{milliseconds(7000)});
+  EXPECT_LE(last, Duration{milliseconds(8000)});
+  const Refusal& refusal = answer.error();
+  EXPECT_EQ(refusal.code, RefusalCode::WouldMissDeadline);
+  EXPECT_EQ(refusal.meter, "prefill_backlog");
+  EXPECT_EQ(refusal.scope, "class/interactive");
+  EXPECT_EQ(refusal.limit, 8000);
+  EXPECT_GT(refusal.asked, 8000);
+  EXPECT_EQ(desk.meters(), last_meters) << "a refusal leaves no trace";
+  // After the wait the prediction is within the limit.
+  EXPECT_GE(*refusal.retry_after, Duration{milliseconds(refusal.asked - 8000)});
+  EXPECT_LE(*refusal.retry_after, Duration{milliseconds((refusal.asked - 8000 + 100) * 5 / 4)});
+}
+
+TEST(WouldMissDeadline, TheClientsOwnDeadlineIsHeldToo) {
+  BusyDesk desk(targets("ttft = \"1h\""));
+  for (std::uint64_t id = 6; id <= 20; ++id) ASSERT_TRUE(desk.admit(id, "anna", {.prompt = 400}));
+  TokenFacts hurried = FrontDesk::tokens({});
+  hurried.client_deadline = seconds(1);
+  const auto refused =
+      desk.admission.admit(desk.now, RequestId{30}, desk.resolve("anna"), hurried);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::WouldMissDeadline);
+  EXPECT_EQ(refused.error().limit, 800);
+}
+
+TEST(WouldMissDeadline, NeverWhileTheEngineIsIdle) {
+  BusyDesk desk(targets("ttft = \"10s\""));
+  for (std::uint64_t id = 1; id <= 4; ++id) desk.complete(id);
+  desk.dispatch();
+  desk.complete(5);
+  TokenFacts hurried = FrontDesk::tokens({.prompt = 400});
+  hurried.client_deadline = milliseconds(1);
+  EXPECT_TRUE(desk.admission.admit(desk.now, RequestId{30}, desk.resolve("anna"), hurried));
+}
+
+TEST(WouldMissDeadline, AllowLateServesThemAll) {
+  BusyDesk desk(targets("ttft = \"2s\"\nqueue_ttl = \"1h\"\nallow_late = true"));
+  for (std::uint64_t id = 6; id <= 40; ++id) EXPECT_TRUE(desk.admit(id, "anna", {.prompt = 400}));
+}
+
+// The team's own limit is part of the wait although the engine has room.
+TEST(Prediction, CountsTheTeamsOwnSlots) {
+  FrontDesk desk(targets("ttft = \"1h\"", "inflight = 1"), small_engine(),
+                 {key_of("anna", "red"), key_of("bob", "blue")});
+  ASSERT_TRUE(desk.admit(1, "anna", {.max_tokens = 200}));
+  ASSERT_TRUE(desk.admit(2, "anna", {.max_tokens = 200}));
+  desk.dispatch();
+  desk.admission.on_tokens(desk.now, RequestId{1}, 16, 1);
+  desk.advance(milliseconds(100));
+  desk.admission.on_tokens(desk.now, RequestId{1}, 0, 1);
+  desk.admission.on_step(desk.now, milliseconds(1000));
+  const auto third = desk.admit(3, "anna");
+  const auto other = desk.admit(4, "bob");
+  ASSERT_TRUE(third && third->prediction && other && other->prediction);
+  // Request 1 goes on to its 64 usual tokens; 2 and 3 come after it.
+  EXPECT_GT(third->prediction->raw, Duration{seconds(5)});
+  EXPECT_LT(other->prediction->raw, third->prediction->raw);
+}
+
+// A prediction that was too short makes the next ones longer.
+TEST(Prediction, LearnsFromTheFirstToken) {
+  BusyDesk desk(targets("ttft = \"1h\""));
+  const auto before = desk.admit(6, "anna", {.prompt = 100});
+  desk.advance(before->prediction->raw * 3);
+  desk.complete(1);
+  desk.complete(2);
+  desk.dispatch();
+  desk.admission.on_tokens(desk.now, RequestId{6}, 100, 1);
+  const auto after = desk.admit(7, "bob", {.prompt = 100});
+  ASSERT_TRUE(after && after->prediction);
+  EXPECT_GT(after->prediction->likely, after->prediction->raw);
+}
+
+}  // namespace
+}  // namespace turnstile::policy
