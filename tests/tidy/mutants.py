@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
 """Planted faults: each must be killed by a named test.
 
-    mutants.py --root ROOT --cxx "ccache g++" MANIFEST.json [--only NAME] [--build-dir DIR]
+    mutants.py --root ROOT --build BUILD MANIFEST.json [--only NAME]
 
 A manifest lists the sources of one layer, small test programs, and faults. A fault is a textual
 replacement in one file of a copy; the product's own files are never touched and know nothing of it.
 
     {
-      "flags":   ["-O1"],                       compiler flags besides -std=c++20 and -I ROOT
-      "flags_of": {"kernels/cpu/avx2_*.cpp": ["-mavx2"]},      more of them for some sources
       "libs":    ["-lgtest"],
       "sources": ["policy/*.cpp"],              what every test program links
       "tests":   {"core": {"sources": ["tests/policy/x_test.cpp"], "args": [], "main": true}},
@@ -16,14 +14,16 @@ replacement in one file of a copy; the product's own files are never touched and
                    "find": "...", "replace": "...", "test": "core", "filter": "ShareTree.*"}]
     }
 
-"main": true links GoogleTest's own main. `find` must occur exactly once. First every filter that a
-mutant names must select tests and pass on the unchanged sources; then, mutant by mutant, the same
-filter must fail. What includes the changed file is compiled again, nothing else.
+BUILD is a finished Meson folder. Its objects are linked as they are; only what includes the changed
+file is compiled again, with the folder's own command for that source at -O1. "main": true links
+GoogleTest's own main. `find` must occur exactly once. First every filter that a mutant names must
+select tests and pass on the unchanged sources; then, mutant by mutant, the same filter must fail.
+As many mutants as there are processors are tried at a time.
 
 Exit: 0 all killed; 1 a mutant survived, does not apply, or does not compile.
 """
 import argparse
-import fnmatch
+import concurrent.futures
 import glob
 import json
 import os
@@ -45,48 +45,69 @@ def fail(message):
 
 
 class Builder:
-    """Compiles sources of the root once, and again in an overlay for one mutant."""
+    """Knows the build folder's objects and compiles a source again over a mutant's copy."""
 
-    def __init__(self, root, cxx, flags, flags_of, libs, folder):
-        self.root, self.cxx, self.libs, self.folder = root, cxx, libs, folder
-        self.flags = ["-std=c++20", *flags]
-        self.flags_of = flags_of
-        self.includes = {}  # source -> files it includes, relative to the root
+    def __init__(self, root, build, libs):
+        self.root, self.build, self.libs = root, build, libs
+        self.entries = {}  # source, relative to the root -> its compile command
+        with open(os.path.join(build, "compile_commands.json")) as file:
+            for entry in json.load(file):
+                path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+                self.entries.setdefault(os.path.relpath(path, root), entry)
+        self.includes = self.read_includes()
 
-    def object_of(self, source, folder):
-        return os.path.join(folder, source.replace("/", "_") + ".o")
+    def read_includes(self):
+        """object -> the files it was made from, relative to the root, as ninja recorded them."""
+        listed = subprocess.run(["ninja", "-C", self.build, "-t", "deps"], capture_output=True,
+                                text=True, check=True).stdout
+        includes, current = {}, None
+        for line in listed.splitlines():
+            if line.startswith("    "):
+                path = os.path.normpath(os.path.join(self.build, line.strip()))
+                current.add(os.path.relpath(path, self.root))
+            elif ": #deps" in line:
+                current = includes.setdefault(line.split(": #deps")[0], set())
+        return includes
 
-    def compile(self, source, folder, overlay=None):
-        """One object; the overlay's copy of a file is found before the root's."""
-        target = self.object_of(source, folder)
-        path = os.path.join(self.root, source)
-        search = ["-I", self.root]
-        if overlay:
-            search = ["-I", overlay, *search]
-            changed = os.path.join(overlay, source)
-            path = changed if os.path.exists(changed) else path
-        more = [flag for pattern, flags in self.flags_of.items()
-                if fnmatch.fnmatch(source, pattern) for flag in flags]
-        command = [*self.cxx, *self.flags, *more, *search, "-MMD", "-MF", target + ".d",
-                   "-c", path, "-o", target]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            return None, done.stderr
-        return target, ""
+    def entry_of(self, source):
+        if source not in self.entries:
+            fail(f"{source} belongs to no target of {self.build}")
+        return self.entries[source]
 
-    def compile_base(self, source):
-        target, error = self.compile(source, self.folder)
-        if not target:
-            fail(f"{source} does not compile:\n{error}")
-        with open(target + ".d") as file:
-            names = file.read().replace("\\\n", " ").split()[1:]
-        self.includes[source] = {os.path.relpath(n, self.root) for n in names}
-        return target
+    def object_of(self, source):
+        path = os.path.join(self.build, self.entry_of(source)["output"])
+        if not os.path.exists(path):
+            fail(f"{path} is not built; run ninja -C {self.build}")
+        return path
+
+    def depends_on(self, source, file):
+        return file in self.includes.get(self.entry_of(source)["output"], {source})
+
+    def compile_mutant(self, source, overlay):
+        """The object of `source`, which finds the overlay's copy of a file before the root's."""
+        entry = self.entry_of(source)
+        words = shlex.split(entry["command"])
+        for flag in ("-o", "-MF", "-MQ"):
+            while flag in words:
+                at = words.index(flag)
+                del words[at:at + 2]
+        words = [word for word in words if word not in ("-MD", "-c", entry["file"])]
+        changed = os.path.join(overlay, source)
+        path = changed if os.path.exists(changed) else os.path.join(self.root, source)
+        target = os.path.join(overlay, source.replace("/", "_") + ".o")
+        first = next(at for at, word in enumerate(words) if word.startswith("-"))
+        command = [*words[:first], "-I", overlay, *words[first:], "-w", "-O1", "-c", path,
+                   "-o", target]
+        done = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
+        return (target, "") if done.returncode == 0 else (None, done.stderr)
 
     def link(self, objects, program, with_main):
         libs = ["-lgtest_main", *self.libs] if with_main else self.libs
-        command = [*self.cxx, *objects, "-o", program, *libs, "-lpthread"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        compiler = [word for word in shlex.split(next(iter(self.entries.values()))["command"])
+                    if not word.startswith("-")]
+        compiler = compiler[:2] if compiler[0].endswith("ccache") else compiler[:1]
+        done = subprocess.run([*compiler, *objects, "-o", program, *libs, "-lpthread"],
+                              cwd=self.build, capture_output=True, text=True)
         if done.returncode != 0:
             fail(f"{program} does not link:\n{done.stderr}")
 
@@ -143,10 +164,10 @@ def try_mutant(builder, manifest, mutant, products, folder):
     test = manifest["tests"][mutant["test"]]
     objects = []
     for source in [*products, *expand(builder.root, test["sources"])]:
-        if mutant["file"] not in builder.includes[source]:
-            objects.append(builder.object_of(source, builder.folder))
+        if not builder.depends_on(source, mutant["file"]):
+            objects.append(builder.object_of(source))
             continue
-        target, error = builder.compile(source, overlay, overlay)
+        target, error = builder.compile_mutant(source, overlay)
         if not target:
             return f"does not compile, so it proves nothing:\n{error}"
         objects.append(target)
@@ -162,8 +183,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("manifest")
     parser.add_argument("--root", required=True)
-    parser.add_argument("--cxx", default="g++")
-    parser.add_argument("--build-dir")
+    parser.add_argument("--build", required=True)
     parser.add_argument("--only", help="the name of one mutant")
     arguments = parser.parse_args()
 
@@ -178,30 +198,25 @@ def main():
 
     start = time.monotonic()
     root = os.path.abspath(arguments.root)
-    with tempfile.TemporaryDirectory(dir=arguments.build_dir) as folder:
-        builder = Builder(root, shlex.split(arguments.cxx), manifest.get("flags", ["-O1"]),
-                          manifest.get("flags_of", {}), manifest.get("libs", ["-lgtest"]), folder)
-        products = expand(root, manifest["sources"])
-        product_objects = [builder.compile_base(source) for source in products]
-        objects = {}
-        for name, test in manifest["tests"].items():
-            sources = expand(root, test["sources"])
-            own = [builder.object_of(s, folder) if s in builder.includes else
-                   builder.compile_base(s) for s in sources]
-            objects[name] = [*product_objects, *own]
+    builder = Builder(root, os.path.abspath(arguments.build), manifest.get("libs", ["-lgtest"]))
+    products = expand(root, manifest["sources"])
+    objects = {name: [builder.object_of(source)
+                      for source in [*products, *expand(root, test["sources"])]]
+               for name, test in manifest["tests"].items()}
+    survivors = 0
+    with tempfile.TemporaryDirectory() as folder, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         check_base(builder, manifest, objects, folder)
-        print(f"mutants: ready after {time.monotonic() - start:.0f} s")
-        survivors = 0
-        for mutant in manifest["mutants"]:
+
+        def timed(mutant):
             began = time.monotonic()
             why = try_mutant(builder, manifest, mutant, products, folder)
-            took = time.monotonic() - began
-            if why:
-                survivors += 1
-                print(f"  {mutant['name']}: {why}")
-            else:
-                print(f"  {mutant['name']}: killed by {mutant['filter']} ({took:.1f} s)")
-            sys.stdout.flush()
+            return mutant, why, time.monotonic() - began
+
+        for mutant, why, took in pool.map(timed, manifest["mutants"]):
+            survivors += why is not None
+            print(f"  {mutant['name']}: {why or 'killed by ' + mutant['filter']} ({took:.1f} s)",
+                  flush=True)
     total = len(manifest["mutants"])
     print(f"mutants: {total - survivors} of {total} killed in {time.monotonic() - start:.0f} s")
     return 1 if survivors else 0
