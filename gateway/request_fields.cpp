@@ -54,7 +54,14 @@ template <float engine::SamplingParams::* member>
 Done sampling_number(RequestDraft& draft, std::string_view name, Element value, Range range) {
   return store_value(
       json_field::number(value, name, range.smallest, range.largest, range.open_below),
-      [&](double number) { draft.request.sampling.*member = static_cast<float>(number); });
+      [&](double number) {
+        // A number above zero may be zero as a float; the least float stands for it.
+        float value_as_float = static_cast<float>(number);
+        if (range.open_below) {
+          value_as_float = std::max(value_as_float, std::numeric_limits<float>::min());
+        }
+        draft.request.sampling.*member = value_as_float;
+      });
 }
 
 Done temperature(RequestDraft& draft, std::string_view name, Element value) {

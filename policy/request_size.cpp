@@ -60,8 +60,10 @@ tl::expected<RequestSize, Refusal> size_request(const Resolved& resolved, const 
         never(ContextLengthExceeded, "prompt", context_meter, "engine", context, longest + 1));
   }
   if (tokens.max_tokens && *tokens.max_tokens > context - longest) {
+    // The client's number may be as large as 64 bits; what was asked is said as far as that goes.
+    const std::int64_t asked = longest + std::min(*tokens.max_tokens, INT64_MAX - longest);
     return tl::unexpected(never(ContextLengthExceeded, "max_tokens", context_meter, "engine",
-                                context, longest + *tokens.max_tokens));
+                                context, asked));
   }
   if (resolved.max_input && tokens.prompt_tokens > resolved.max_input->tokens) {
     const auto& [limit, scope] = *resolved.max_input;

@@ -213,6 +213,18 @@ TEST(ChatRequest, ValuesOutsideTheirRangeNameTheField) {
   for (const Refused& row : rows) expect_refused(Api::Chat, row);
 }
 
+// The engine asserts what the parser promises, so a number that only vanishes as a float ended the
+// server.
+TEST(ChatRequest, ANumberAboveZeroIsStillAboveZeroAsAFloat) {
+  for (const std::string number : {"1e-46", "1e-60", "1e-300", "5e-324"}) {
+    const auto request = parse(
+        Api::Chat, chat(R"("top_p":)" + number + R"(,"repetition_penalty":)" + number));
+    ASSERT_TRUE(request) << number;
+    EXPECT_GT(request->sampling.top_p, 0.0F) << number;
+    EXPECT_GT(request->sampling.repetition_penalty, 0.0F) << number;
+  }
+}
+
 TEST(ChatRequest, MessagesAreCheckedToTheInnermostField) {
   const Refused rows[] = {
       {"{}", ApiCode::MissingRequiredParameter, "messages"},

@@ -189,6 +189,17 @@ TEST(RequestSize, SeveralPromptsArePaidTogetherAndFitOneByOne) {
   EXPECT_EQ(refused.error().code, RefusalCode::ContextLengthExceeded);
 }
 
+// A client may ask for as many tokens as 64 bits hold; the sum with its prompt must not wrap around.
+TEST(RequestSize, TheLargestMaxTokensIsRefusedWithAPositiveNumber) {
+  FrontDesk desk(kTwoTeams, small_engine(), {key_of("anna", "red")});
+  for (const std::int64_t most : {INT64_MAX, INT64_MAX - 10, INT64_MAX - 11}) {
+    const auto refused = desk.admit(1, "anna", {.prompt = 10, .max_tokens = most});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, RefusalCode::ContextLengthExceeded);
+    EXPECT_GE(refused.error().asked, INT64_MAX - 1);
+  }
+}
+
 TEST(RequestSize, DefaultIsTheSmallestAndTheContextTheLast) {
   FrontDesk desk(kTwoTeams, small_engine(), {key_of("anna", "red")});
   EXPECT_EQ(desk.admit(1, "anna", {.prompt = 500, .max_tokens = std::nullopt})->max_tokens, 12);
