@@ -41,7 +41,8 @@ constexpr std::array kServeFlags{
                 "Accepted for vLLM's sake; no effect on a CPU"},
     SettingFlag{"--device", "models.device", "auto or cpu (auto)"},
     SettingFlag{"--threads", "models.threads", "Threads that compute; 0: chosen and printed (0)"},
-    SettingFlag{"--speculative-config", "models.speculative_config", "Not available yet"},
+    SettingFlag{"--speculative-config", "models.speculative_config",
+                R"(JSON such as {"method":"ngram","num_speculative_tokens":5} (off))"},
     SettingFlag{"--tensor-parallel-size", "models.tensor_parallel_size", "Only 1 is available"},
 };
 

@@ -57,6 +57,8 @@ std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRe
   shared.skip_special_tokens = request.skip_special_tokens;
   shared.salt = cache_salt(resolved.team, request.cache_salt);
   shared.priority = static_cast<std::int32_t>(resolved.class_index);
+  shared.token_gap_ms =
+      std::chrono::duration<float, std::milli>(resolved.timeouts.token_gap).count();
 
   std::vector<engine::Request> requests;
   requests.reserve(prompts.size());

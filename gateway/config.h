@@ -4,7 +4,7 @@
 //
 // All errors are found in one pass and reported together, as file:line:col or by the flag's name;
 // an unknown key is an error with the nearest known name. A setting of a part that this build does
-// not have (audit mode group, [[upstreams]], a second model, a GPU device, speculation) is an error
+// not have (audit mode group, [[upstreams]], a second model, a GPU device) is an error
 // that says so: nothing is accepted and then ignored.
 //
 // Paths are relative to the folder of the file and are resolved here. The names, ranges and units
@@ -77,6 +77,7 @@ struct ModelConfig {
   std::size_t kv_cache_memory_bytes = std::size_t{512} << 20;
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
+  std::string speculative_config;  // JSON (gateway/speculative_config.h); empty: off
   std::string device = "auto";  // auto and cpu mean the same in this build
   std::uint32_t threads = 0;    // 0: chosen and printed
 };

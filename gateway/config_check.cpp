@@ -1,6 +1,7 @@
 // What holds between settings (config_draft.h).
 #include "gateway/config_draft.h"
 #include "gateway/quantity.h"
+#include "gateway/speculative_config.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -42,6 +43,10 @@ void check_models(ConfigDraft& draft) {
       draft.fail("models.max_num_batched_tokens",
                  "must be at least max_num_seqs (" + std::to_string(model.max_num_seqs) +
                      "), or a step could not decode every sequence.");
+    }
+    if (const auto speculation = parse_speculative_config(model.speculative_config);
+        !speculation) {
+      draft.fail("models.speculative_config", speculation.error());
     }
     if (!model.enable_chunked_prefill && model.max_model_len &&
         model.max_num_batched_tokens < *model.max_model_len) {

@@ -16,8 +16,6 @@ constexpr std::array kLaterSettings{
     LaterSetting{"upstreams", "is not available in this build: remove it; there is no fallback yet."},
     LaterSetting{"models.gpu_memory_utilization",
                  "is for GPUs, which this build does not have: use kv_cache_memory_bytes."},
-    LaterSetting{"models.speculative_config",
-                 "is not available in this build: remove it; there is no speculation yet."},
     LaterSetting{"models.tensor_parallel_size",
                  "above 1 is not available in this build: remove it; a model runs on one device."},
     LaterSetting{"limits.max_tools", "is not available in this build: there are no tools yet."},
@@ -59,6 +57,7 @@ void visit_settings(ModelConfig& model, SettingVisitor& visitor) {
   visitor.size("kv_cache_memory_bytes", model.kv_cache_memory_bytes, {kMiB, 4'096 * kGiB});
   visitor.boolean("enable_prefix_caching", model.enable_prefix_caching);
   visitor.boolean("enable_chunked_prefill", model.enable_chunked_prefill);
+  visitor.text("speculative_config", model.speculative_config);
   visitor.text("device", model.device);
   visitor.count("threads", model.threads, {0, 1'024});
 }

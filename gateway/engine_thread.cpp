@@ -112,6 +112,9 @@ void EngineThread::loop() {
     empty_report_->began = clock_.now();
     engine_->step(empty_report_->output);
     empty_report_->ended = clock_.now();
+    const std::chrono::duration<double, std::milli> step_time =
+        empty_report_->ended - empty_report_->began;
+    engine_->observe_step(step_time.count());
     const bool stored = reports_.try_push(std::move(empty_report_));
     assert(stored && "the ring of reports has room for all reports");
     empty_report_ = nullptr;

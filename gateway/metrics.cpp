@@ -310,6 +310,12 @@ void Metrics::on_step(const engine::StepStats& stats, policy::Duration step_time
   state.count(VllmPrefixCacheQueries).Increment(stats.cache_query_tokens);
   state.count(VllmPrefixCacheHits).Increment(stats.cache_hit_tokens);
   state.count(VllmCacheHitTokens).Increment(stats.cache_hit_tokens);
+  state.count(VllmSpecDrafts).Increment(stats.drafts);
+  state.count(VllmSpecDraftTokens).Increment(stats.draft_tokens);
+  state.count(VllmSpecAcceptedTokens).Increment(stats.accepted_tokens);
+  state.gauge(EngineStepBase).Set(stats.step_base_ms / 1e3);
+  state.gauge(EngineStepRow).Set(stats.step_row_ms / 1e3);
+  state.gauge(EngineStepKvGib).Set(stats.step_kv_byte_ms * 0x1p30 / 1e3);
   if (stats.total_blocks > 0) {
     const auto used = static_cast<double>(stats.total_blocks - stats.free_blocks);
     state.gauge(VllmKvCacheUsage).Set(used / static_cast<double>(stats.total_blocks));

@@ -1,12 +1,14 @@
 #include "gateway/served_model.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include <sched.h>
 #include <unistd.h>
 
 #include "gateway/log.h"
+#include "gateway/speculative_config.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -48,6 +50,9 @@ engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_byt
   limits.max_num_batched_tokens = config.max_num_batched_tokens;
   limits.enable_prefix_caching = config.enable_prefix_caching;
   limits.enable_chunked_prefill = config.enable_chunked_prefill;
+  const auto speculation = parse_speculative_config(config.speculative_config);
+  assert(speculation && "the configuration was checked");
+  limits.speculation = *speculation;
   return limits;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gateway/quantity.h"
+#include "gateway/speculative_config.h"
 #include "gateway/suggestion.h"
 #include "tests/support/temp_folder.h"
 
@@ -169,7 +170,7 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
       {"[[models]]\npath = \"a\"\ngpu_memory_utilization = 0.9\n",
        "t.toml:3:1: error: models.gpu_memory_utilization is for GPUs"},
       {"[[models]]\npath = \"a\"\nspeculative_config = \"{}\"\n",
-       "t.toml:3:1: error: models.speculative_config is not available"},
+       "t.toml:3:22: error: models.speculative_config needs method and num_speculative_tokens."},
       {"[[models]]\npath = \"a\"\ntensor_parallel_size = 2\n",
        "t.toml:3:1: error: models.tensor_parallel_size above 1 is not available"},
       {"[[models]]\npath = \"a\"\nmax_num_seqs = 0\n",
@@ -210,17 +211,19 @@ TEST(Config, FlagErrorsNameTheFlag) {
   const CommandLineOverrides flags{
       {"--max-num-seqs", "models.max_num_seqs", "many"},
       {"--port", "server.port", "70000"},
-      {"--speculative-config", "models.speculative_config", "{}"},
       {"--tensor-parallel-size", "models.tensor_parallel_size", "2"},
       {"MODEL", "models.path", "a.gguf"}};
   EXPECT_EQ(errors_of("", flags),
             (std::vector<std::string>{
                 "--max-num-seqs: error: must be a whole number such as 64 or \"2k\".",
                 "--port: error: must be a port from 0 to 65535.",
-                "--speculative-config: error: is not available in this build: remove it; there is "
-                "no speculation yet.",
                 "--tensor-parallel-size: error: above 1 is not available in this build: remove "
                 "it; a model runs on one device."}));
+  EXPECT_EQ(errors_of("", {{"--speculative-config", "models.speculative_config", "5"},
+                           {"MODEL", "models.path", "a.gguf"}}),
+            (std::vector<std::string>{
+                "--speculative-config: error: must be a JSON object such as "
+                "{\"method\":\"ngram\",\"num_speculative_tokens\":5}."}));
 }
 
 TEST(Config, AVllmLineCarriesOverWithAWarningWhereNothingHappens) {
@@ -230,6 +233,56 @@ TEST(Config, AVllmLineCarriesOverWithAWarningWhereNothingHappens) {
                                   {"--tensor-parallel-size", "models.tensor_parallel_size", "1"}});
   ASSERT_EQ(config.warnings.size(), 1U);
   EXPECT_TRUE(config.warnings[0].starts_with("--gpu-memory-utilization has no effect"));
+}
+
+TEST(SpeculativeConfig, HasTheShapeOfVllm) {
+  const auto full = parse_speculative_config(
+      R"({"method":"ngram","num_speculative_tokens":4,)"
+      R"("prompt_lookup_max":6,"prompt_lookup_min":2})");
+  ASSERT_TRUE(full) << full.error();
+  EXPECT_EQ(full->num_speculative_tokens, 4U);
+  EXPECT_EQ(full->prompt_lookup_min, 2U);
+  EXPECT_EQ(full->prompt_lookup_max, 6U);
+  const auto none = parse_speculative_config("");
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->num_speculative_tokens, 0U) << "off";
+  const auto bounds = [](const std::string& fields) {
+    const auto read = parse_speculative_config(
+        R"({"method":"ngram","num_speculative_tokens":1)" + fields + "}");
+    return read ? std::pair(read->prompt_lookup_min, read->prompt_lookup_max) : std::pair(0U, 0U);
+  };
+  EXPECT_EQ(bounds(""), std::pair(5U, 5U));
+  EXPECT_EQ(bounds(R"(,"prompt_lookup_max":3)"), std::pair(3U, 3U));
+  EXPECT_EQ(bounds(R"(,"prompt_lookup_min":2)"), std::pair(2U, 2U));
+}
+
+TEST(SpeculativeConfig, SaysWhatIsWrong) {
+  const std::pair<const char*, const char*> table[] = {
+      {"{", "must be a JSON object"},
+      {"[]", "must be a JSON object"},
+      {R"({"num_speculative_tokens":1})", "needs method"},
+      {R"({"method":"ngram"})", "needs method"},
+      {R"({"method":"eagle","num_speculative_tokens":1})", "has a method that is not available"},
+      {R"({"method":5,"num_speculative_tokens":1})", "has a method that is not available"},
+      {R"({"model":"small.gguf","num_speculative_tokens":1})", "names a draft model"},
+      {R"({"method":"ngram","num_speculative_tokens":0})", "needs num_speculative_tokens"},
+      {R"({"method":"ngram","num_speculative_tokens":17})", "needs num_speculative_tokens"},
+      {R"({"method":"ngram","num_speculative_tokens":2.5})", "needs num_speculative_tokens"},
+      {R"({"method":"ngram","num_speculative_tokens":-1})", "needs num_speculative_tokens"},
+      {R"({"method":"ngram","num_speculative_tokens":1,"prompt_lookup_min":33})",
+       "needs prompt_lookup_min"},
+      {R"({"method":"ngram","num_speculative_tokens":1,)"
+       R"("prompt_lookup_min":4,"prompt_lookup_max":3})",
+       "has a prompt_lookup_min above"},
+      {R"({"method":"ngram","num_speculative_tokens":1,"temperature":1})",
+       "does not know 'temperature'"},
+  };
+  for (const auto& [text, error] : table) {
+    const auto read = parse_speculative_config(text);
+    ASSERT_FALSE(read) << text;
+    EXPECT_TRUE(read.error().starts_with(error)) << read.error();
+    EXPECT_EQ(read.error().back(), '.') << read.error();
+  }
 }
 
 // A dotted key of a million parts would overflow toml++'s stack.
