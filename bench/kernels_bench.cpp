@@ -36,7 +36,7 @@ constexpr int kPanelsPerItem = 4;
 constexpr int kHeadPanelsPerItem = 32;
 
 struct Shape {
-  WeightType type;
+  FileType type;
   int rows;
   int cols;
 };
@@ -66,21 +66,30 @@ class Arena {
   std::size_t used_ = 0;
 };
 
+// Weights of random bytes; the scales of a file row are made ordinary before it is packed.
 PanelMatrix make_matrix(const Shape& shape, Arena& arena) {
-  const std::size_t bytes = panel_bytes(shape.type, shape.rows, shape.cols);
-  std::byte* data = arena.take(bytes);
+  std::byte* data = arena.take(panel_bytes(panel_type(shape.type), shape.rows, shape.cols));
+  std::vector<std::byte> row(file_row_bytes(shape.type, shape.cols));
+  std::vector<std::byte> file;
   std::uint32_t state = static_cast<std::uint32_t>(shape.rows * 31 + shape.cols);
-  for (std::size_t i = 0; i < bytes; ++i) {
+  for (std::byte& byte : row) {
     state = state * 1664525U + 1013904223U;
-    data[i] = static_cast<std::byte>(state >> 24);
+    byte = static_cast<std::byte>(state >> 24);
   }
-  const std::size_t block = panel_bytes(shape.type, kPanelRows, kQuantBlock);
-  const int halves = shape.type == WeightType::Q4_1 ? 2 * kPanelRows : kPanelRows;
   const std::uint16_t scale = float_to_half(0.01F);
-  for (std::size_t at = 0; at < bytes; at += block) {
-    for (int i = 0; i < halves; ++i) std::memcpy(data + at + 2 * i, &scale, sizeof scale);
+  const std::size_t block = file_format(shape.type).bytes;
+  const std::size_t last = shape.type == FileType::Q6_K ? 208 : 2;
+  for (std::size_t at = 0; at < row.size(); at += block) {
+    std::memcpy(row.data() + at, &scale, sizeof scale);
+    std::memcpy(row.data() + at + last % block, &scale, sizeof scale);
   }
-  return {shape.type, shape.rows, shape.cols, data};
+  for (int r = 0; r < kPanelRows; ++r) file.insert(file.end(), row.begin(), row.end());
+  const std::size_t panel = panel_bytes(panel_type(shape.type), kPanelRows, shape.cols);
+  for (int r = 0; r < shape.rows; r += kPanelRows) {
+    pack_panels(shape.type, file.data(), kPanelRows, shape.cols, 0, 1,
+                data + static_cast<std::size_t>(r / kPanelRows) * panel);
+  }
+  return {panel_type(shape.type), shape.rows, shape.cols, data};
 }
 
 // Quantised random activations that serve any width up to the feed-forward's.
@@ -112,7 +121,7 @@ void count_operations(benchmark::State& state, double multiplications_each) {
 }
 
 void matmul_bench(benchmark::State& state, Level level, Shape shape, int rows) {
-  Arena arena(panel_bytes(shape.type, shape.rows, shape.cols) + 4096);
+  Arena arena(panel_bytes(panel_type(shape.type), shape.rows, shape.cols) + 4096);
   const PanelMatrix w = make_matrix(shape, arena);
   Activations activations(rows);
   const ActivationRows x = activations.view(rows, shape.cols);
@@ -133,10 +142,10 @@ struct StepWeights {
            {std::pair{kHidden, kHidden}, {kKvWidth, kHidden}, {kKvWidth, kHidden},
             {kHidden, kHidden}, {kFeedForward, kHidden}, {kFeedForward, kHidden},
             {kHidden, kFeedForward}}) {
-        matrices.push_back(make_matrix({WeightType::Q4_1, rows, cols}, arena));
+        matrices.push_back(make_matrix({FileType::Q4_1, rows, cols}, arena));
       }
     }
-    head = make_matrix({WeightType::Q8_0, kVocabulary, kHidden}, arena);
+    head = make_matrix({FileType::Q8_0, kVocabulary, kHidden}, arena);
   }
   Arena arena;
   std::vector<PanelMatrix> matrices;
@@ -210,25 +219,28 @@ void attention_bench(benchmark::State& state, Level level, int count, int contex
   count_operations(state, 2.0 * positions * static_cast<double>(row));
 }
 
-const char* name_of(WeightType type) {
+const char* name_of(FileType type) {
   switch (type) {
-    case WeightType::F32: return "F32";
-    case WeightType::F16: return "F16";
-    case WeightType::Q8_0: return "Q8_0";
-    case WeightType::Q4_0: return "Q4_0";
-    case WeightType::Q4_1: return "Q4_1";
+    case FileType::F16: return "F16";
+    case FileType::Q8_0: return "Q8_0";
+    case FileType::Q4_0: return "Q4_0";
+    case FileType::Q4_1: return "Q4_1";
+    case FileType::Q5_0: return "Q5_0";
+    case FileType::Q4_K: return "Q4_K";
+    case FileType::Q6_K: return "Q6_K";
+    default: return "other";
   }
-  return "";
 }
 
 void register_level(Level level) {
   std::string of_level = "/";
   of_level.append(to_string(level)).append("/");
   for (const Shape& shape :
-       {Shape{WeightType::Q4_1, kHidden, kHidden}, {WeightType::Q4_1, kKvWidth, kHidden},
-        {WeightType::Q4_1, kFeedForward, kHidden}, {WeightType::Q4_1, kHidden, kFeedForward},
-        {WeightType::Q4_0, kHidden, kHidden}, {WeightType::Q8_0, kHidden, kHidden},
-        {WeightType::F16, kHidden, kHidden}, {WeightType::Q8_0, kVocabulary, kHidden}}) {
+       {Shape{FileType::Q4_1, kHidden, kHidden}, {FileType::Q4_1, kKvWidth, kHidden},
+        {FileType::Q4_1, kFeedForward, kHidden}, {FileType::Q4_1, kHidden, kFeedForward},
+        {FileType::Q4_0, kHidden, kHidden}, {FileType::Q8_0, kHidden, kHidden},
+        {FileType::Q5_0, kHidden, kHidden}, {FileType::Q4_K, kHidden, kFeedForward},
+        {FileType::Q6_K, kHidden, kFeedForward}, {FileType::F16, kHidden, kHidden}, {FileType::Q8_0, kVocabulary, kHidden}}) {
     for (const int rows : {1, 8, 32, 128, 512}) {
       if (shape.rows == kVocabulary && rows > 32) continue;
       const std::string name = "matmul" + of_level + name_of(shape.type) + "/" +
@@ -261,7 +273,7 @@ void register_level(Level level) {
 
 int main(int argc, char** argv) {
   using turnstile::kernels::Level;
-  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+  for (const Level level : turnstile::kernels::kLevels) {
     if (turnstile::kernels::level_supported(level)) turnstile::kernels::register_level(level);
   }
   benchmark::Initialize(&argc, argv);

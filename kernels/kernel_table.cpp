@@ -18,20 +18,23 @@ bool level_supported(Level level) {
   switch (level) {
     case Level::Scalar: return true;
     case Level::Avx2: return features.avx2;
+    case Level::AvxVnni: return features.avx_vnni;
     case Level::Avx512Vnni: return features.avx512_vnni;
+    case Level::Amx: return features.amx_int8;
   }
   return false;
 }
 
 Level best_level() {
-  for (const Level level : {Level::Avx512Vnni, Level::Avx2}) {
-    if (level_supported(level)) return level;
+  Level best = Level::Scalar;
+  for (const Level level : kLevels) {
+    if (level_supported(level)) best = level;
   }
-  return Level::Scalar;
+  return best;
 }
 
 std::optional<Level> parse_level(std::string_view name) {
-  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+  for (const Level level : kLevels) {
     if (name == to_string(level)) return level;
   }
   return std::nullopt;
@@ -41,7 +44,9 @@ std::string_view to_string(Level level) {
   switch (level) {
     case Level::Scalar: return "scalar";
     case Level::Avx2: return "avx2";
+    case Level::AvxVnni: return "avx-vnni";
     case Level::Avx512Vnni: return "avx512-vnni";
+    case Level::Amx: return "amx";
   }
   return "";
 }
@@ -53,8 +58,13 @@ const KernelTable& kernel_table(Level level, Numerics numerics) {
     return scalar_float32_table();
   }
 #if defined(__x86_64__)
-  if (level == Level::Avx2) return avx2_table();
-  if (level == Level::Avx512Vnni) return avx512_vnni_table();
+  switch (level) {
+    case Level::Scalar: break;
+    case Level::Avx2: return avx2_table();
+    case Level::AvxVnni: return avx_vnni_table();
+    case Level::Avx512Vnni: return avx512_vnni_table();
+    case Level::Amx: return amx_table();
+  }
 #endif
   return scalar_int8_table();
 }

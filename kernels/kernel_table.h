@@ -8,8 +8,11 @@
 // So each operation reduces in one fixed order: products block after block of 32 columns, each
 // block's sum of unsigned weights times q an exact integer, then
 //   acc = fma(sum, weight scale * activation scale, acc); acc = fma(minimum, scaled_sum, acc)
-// where minimum is m for Q4_1, -8d for Q4_0 and -128d for Q8_0 (the zero point; -8d and -128d are
-// exact, and this costs less than subtracting an integer that would have to be looked up);
+// where the weight scale is d (d*s for Q4_K and Q5_K) and minimum is m for Q4_1 and Q5_1, -(e*t)
+// for Q4_K and Q5_K, and -8d, -16d or -128d for the zero point of Q4_0, Q5_0 and Q8_0 (exact, and
+// cheaper than subtracting an integer that would have to be looked up). Q6_K, whose scales are 16
+// columns wide, has one exact integer a block, s0 * sum of (u-32)*q over the first 16 columns plus
+// s1 * the same over the last 16, and only the first of the two steps;
 // attention over chunks of kAttentionChunk positions counted from position 0, chunk results merged
 // in order.
 // Under Numerics::Int8 quantize and the products with quantised weights are equal bit for bit on
@@ -19,6 +22,7 @@
 // Scalar level has it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -30,7 +34,10 @@
 
 namespace turnstile::kernels {
 
-enum class Level : std::uint8_t { Scalar, Avx2, Avx512Vnni };
+// From slow to fast; a CPU with a level has those before it, but AvxVnni where it has Avx512Vnni.
+enum class Level : std::uint8_t { Scalar, Avx2, AvxVnni, Avx512Vnni, Amx };
+inline constexpr std::array kLevels{Level::Scalar, Level::Avx2, Level::AvxVnni, Level::Avx512Vnni,
+                                    Level::Amx};
 enum class Numerics : std::uint8_t { Int8, Float32 };
 enum class OutputMode : std::uint8_t { Store, Add };  // out = product, or out += product
 
@@ -90,7 +97,8 @@ std::size_t attention_scratch_floats(int head_dim, int heads_per_group);
 // The best level that this CPU and its operating system support.
 Level best_level();
 bool level_supported(Level level);
-std::optional<Level> parse_level(std::string_view name);  // "scalar", "avx2", "avx512-vnni"
+// "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx"
+std::optional<Level> parse_level(std::string_view name);
 std::string_view to_string(Level level);
 
 // `level` must be supported; Float32 exists at Level::Scalar only (asserted).

@@ -12,100 +12,95 @@ namespace {
 constexpr std::size_t kCellBytes = 4;                           // four columns of one row
 constexpr std::size_t kVectorBytes = kPanelRows * kCellBytes;   // one column quad of 16 rows
 constexpr std::size_t kHalfBytes = 2;
+constexpr int kNibbleWeightBytes = kPanelRows * kQuantBlock / 2;
 
-// How a quantised type is split: `halves` f16 values (scale, then minimum) and then the weights,
-// both in one file block of one row and in one panel block of 16 rows.
-struct BlockFormat {
-  std::size_t halves;
-  std::size_t weight_bytes;  // of one row
+std::size_t element_bytes(WeightType type) { return type == WeightType::F32 ? 4 : 2; }
 
-  std::size_t file_bytes() const { return halves * kHalfBytes + weight_bytes; }
-  std::size_t panel_bytes() const { return file_bytes() * kPanelRows; }
-};
-
-bool is_quantised(WeightType type) {
-  return type == WeightType::Q8_0 || type == WeightType::Q4_0 || type == WeightType::Q4_1;
+bool has_two_halves(WeightType type) {
+  return type == WeightType::Q4_1 || type == WeightType::Q5_1;
 }
 
-BlockFormat block_format(WeightType type) {
-  switch (type) {
-    case WeightType::Q8_0: return {1, 32};
-    case WeightType::Q4_0: return {1, 16};
-    case WeightType::Q4_1: return {2, 16};
-    case WeightType::F32:
-    case WeightType::F16: break;
-  }
-  assert(false && "a float type has no blocks");
-  return {0, 0};
+void put_half(std::byte* halves, int lane, std::uint16_t half) {
+  std::memcpy(halves + static_cast<std::size_t>(lane) * kHalfBytes, &half, kHalfBytes);
 }
 
-std::size_t element_bytes(WeightType type) { return type == WeightType::F16 ? 2 : 4; }
-
-std::uint16_t load_half(const std::byte* from) {
+std::uint16_t get_half(const std::byte* halves, std::size_t lane) {
   std::uint16_t half = 0;
-  std::memcpy(&half, from, sizeof half);
+  std::memcpy(&half, halves + lane * kHalfBytes, kHalfBytes);
   return half;
 }
 
-// `weight(c)` gives byte c of the row's weights as the file stores them.
-template <typename WeightByte>
-void dequantize_block(WeightType type, float scale, float minimum, WeightByte weight, float* out) {
-  if (type == WeightType::Q8_0) {
-    for (int c = 0; c < kQuantBlock; ++c) {
-      out[c] = static_cast<float>(static_cast<std::int8_t>(weight(c))) * scale;
-    }
-    return;
-  }
-  for (int c = 0; c < kQuantBlock / 2; ++c) {
-    const int low = weight(c) & 15;
-    const int high = weight(c) >> 4;
-    if (type == WeightType::Q4_0) {
-      out[c] = static_cast<float>(low - 8) * scale;
-      out[c + kQuantBlock / 2] = static_cast<float>(high - 8) * scale;
-    } else {
-      out[c] = static_cast<float>(low) * scale + minimum;
-      out[c + kQuantBlock / 2] = static_cast<float>(high) * scale + minimum;
-    }
-  }
+// Stored byte i of a row's weights: nibbles pair columns i and i + 16, bytes are columns.
+std::byte stored_byte(const QuantBlock& block, bool nibbles, std::size_t i) {
+  if (!nibbles) return std::byte{block.weight[i]};
+  return static_cast<std::byte>(block.weight[i] | block.weight[i + kQuantBlock / 2] << 4);
 }
 
-void pack_quantised_row(const BlockFormat& format, bool flip_sign, const std::byte* file_row,
-                        int blocks, int lane, std::byte* panel) {
+void pack_quantised_row(FileType type, const std::byte* file_row, int blocks, int lane,
+                        std::byte* panel) {
+  const WeightType to = panel_type(type);
+  const PanelFormat format = panel_format(to);
+  const bool nibbles = format.weight_bytes == kNibbleWeightBytes;
   for (int b = 0; b < blocks; ++b) {
-    const std::byte* in = file_row + static_cast<std::size_t>(b) * format.file_bytes();
-    std::byte* out = panel + static_cast<std::size_t>(b) * format.panel_bytes();
-    for (std::size_t h = 0; h < format.halves; ++h) {
-      std::memcpy(out + (h * kPanelRows + static_cast<std::size_t>(lane)) * kHalfBytes,
-                  in + h * kHalfBytes, kHalfBytes);
+    const QuantBlock block = read_quant_block(type, file_row, b);
+    std::byte* out = panel + format.block_offset(b);
+    if (format.super) {
+      std::byte* super = panel + format.super_offset(b);
+      put_half(super, lane, block.scale);
+      put_half(super + kPanelRows * kHalfBytes, lane, block.minimum);
+      out[lane] = std::byte{block.part[0]};
+      out[kPanelRows + lane] = std::byte{block.part[1]};
+    } else {
+      put_half(out, lane, block.scale);
+      if (has_two_halves(to)) put_half(out + kPanelRows * kHalfBytes, lane, block.minimum);
     }
-    in += format.halves * kHalfBytes;
-    out += format.halves * kHalfBytes * kPanelRows + static_cast<std::size_t>(lane) * kCellBytes;
-    for (std::size_t at = 0; at < format.weight_bytes; at += kCellBytes, out += kVectorBytes) {
-      for (std::size_t k = 0; k < kCellBytes; ++k) {
-        out[k] = flip_sign ? in[at + k] ^ std::byte{0x80} : in[at + k];
-      }
+    out += format.head_bytes + static_cast<std::ptrdiff_t>(kCellBytes) * lane;
+    const std::size_t stored = static_cast<std::size_t>(format.weight_bytes) / kPanelRows;
+    for (std::size_t at = 0; at < stored; at += kCellBytes, out += kVectorBytes) {
+      for (std::size_t k = 0; k < kCellBytes; ++k) out[k] = stored_byte(block, nibbles, at + k);
     }
   }
 }
 
 }  // namespace
 
-std::size_t file_row_bytes(WeightType type, int cols) {
-  assert(cols >= 0 && "a matrix has no negative width");
-  if (!is_quantised(type)) return static_cast<std::size_t>(cols) * element_bytes(type);
-  assert(cols % kQuantBlock == 0 && "quantised rows are whole blocks");
-  return static_cast<std::size_t>(cols / kQuantBlock) * block_format(type).file_bytes();
+PanelFormat panel_format(WeightType type) {
+  constexpr int kOneHalf = kPanelRows * 2;
+  constexpr int kBytes = kPanelRows * kQuantBlock;
+  constexpr int kNibbles = kNibbleWeightBytes;
+  switch (type) {
+    case WeightType::Q8_0:
+    case WeightType::Q5_0: return {kOneHalf, kBytes, false};
+    case WeightType::Q4_0: return {kOneHalf, kNibbles, false};
+    case WeightType::Q4_1: return {2 * kOneHalf, kNibbles, false};
+    case WeightType::Q5_1: return {2 * kOneHalf, kBytes, false};
+    case WeightType::Q4_K: return {kOneHalf, kNibbles, true};
+    case WeightType::Q5_K:
+    case WeightType::Q6_K: return {kOneHalf, kBytes, true};
+    case WeightType::F32:
+    case WeightType::F16:
+    case WeightType::BF16: break;
+  }
+  assert(false && "a float type has no blocks");
+  return {0, 0, false};
 }
 
 std::size_t panel_bytes(WeightType type, int rows, int cols) {
+  assert(rows >= 0 && cols >= 0 && "a matrix has no negative size");
   const std::size_t panels = static_cast<std::size_t>((rows + kPanelRows - 1) / kPanelRows);
-  return panels * kPanelRows * file_row_bytes(type, cols);
+  if (!is_quantised(type)) {
+    return panels * kPanelRows * static_cast<std::size_t>(cols) * element_bytes(type);
+  }
+  const PanelFormat format = panel_format(type);
+  assert(cols % (format.super ? kSuperBlock : kQuantBlock) == 0 && "rows are whole blocks");
+  return panels * (format.super ? format.super_offset(cols / kQuantBlock)
+                                : format.block_offset(cols / kQuantBlock));
 }
 
-void pack_panels(WeightType type, const std::byte* file_rows, int rows, int cols, int panel_begin,
+void pack_panels(FileType type, const std::byte* file_rows, int rows, int cols, int panel_begin,
                  int panel_end, std::byte* out) {
   const std::size_t row_bytes = file_row_bytes(type, cols);
-  const std::size_t one_panel = row_bytes * kPanelRows;
+  const std::size_t one_panel = panel_bytes(panel_type(type), kPanelRows, cols);
   for (int panel = panel_begin; panel < panel_end; ++panel) {
     std::byte* to = out + static_cast<std::size_t>(panel) * one_panel;
     std::memset(to, 0, one_panel);
@@ -113,12 +108,11 @@ void pack_panels(WeightType type, const std::byte* file_rows, int rows, int cols
     for (int lane = 0; lane < lanes; ++lane) {
       const std::byte* from =
           file_rows + static_cast<std::size_t>(panel * kPanelRows + lane) * row_bytes;
-      if (is_quantised(type)) {
-        pack_quantised_row(block_format(type), type == WeightType::Q8_0, from, cols / kQuantBlock,
-                           lane, to);
+      if (is_quantised(panel_type(type))) {
+        pack_quantised_row(type, from, cols / kQuantBlock, lane, to);
         continue;
       }
-      const std::size_t size = element_bytes(type);
+      const std::size_t size = element_bytes(panel_type(type));
       for (int c = 0; c < cols; ++c) {
         std::memcpy(to + (static_cast<std::size_t>(c) * kPanelRows +
                           static_cast<std::size_t>(lane)) * size,
@@ -128,65 +122,54 @@ void pack_panels(WeightType type, const std::byte* file_rows, int rows, int cols
   }
 }
 
-void dequantize_row(const PanelMatrix& matrix, int row, float* out) {
-  assert(row >= 0 && row < matrix.rows && "the row is inside the matrix");
-  const std::size_t lane = static_cast<std::size_t>(row % kPanelRows);
-  const std::byte* panel = matrix.data + static_cast<std::size_t>(row / kPanelRows) * kPanelRows *
-                                             file_row_bytes(matrix.type, matrix.cols);
-  if (!is_quantised(matrix.type)) {
-    for (int c = 0; c < matrix.cols; ++c) {
-      const std::size_t index = static_cast<std::size_t>(c) * kPanelRows + lane;
-      if (matrix.type == WeightType::F16) {
-        out[c] = half_to_float(load_half(panel + index * kHalfBytes));
-      } else {
-        std::memcpy(out + c, panel + index * sizeof(float), sizeof(float));
-      }
-    }
-    return;
+QuantBlock panel_block(const PanelMatrix& matrix, int row, int block) {
+  const PanelFormat format = panel_format(matrix.type);
+  const auto lane = static_cast<std::size_t>(row % kPanelRows);
+  const std::byte* panel = matrix.data + static_cast<std::size_t>(row / kPanelRows) *
+                                             panel_bytes(matrix.type, kPanelRows, matrix.cols);
+  const std::byte* from = panel + format.block_offset(block);
+  QuantBlock out;
+  if (format.super) {
+    const std::byte* super = panel + format.super_offset(block);
+    out.scale = get_half(super, lane);
+    out.minimum = get_half(super + kPanelRows * kHalfBytes, lane);
+    out.part = {std::to_integer<std::uint8_t>(from[lane]),
+                std::to_integer<std::uint8_t>(from[kPanelRows + lane])};
+  } else {
+    out.scale = get_half(from, lane);
+    if (has_two_halves(matrix.type)) out.minimum = get_half(from + kPanelRows * kHalfBytes, lane);
   }
-  const BlockFormat format = block_format(matrix.type);
-  const unsigned flip = matrix.type == WeightType::Q8_0 ? 0x80U : 0U;
-  for (int b = 0; b < matrix.cols / kQuantBlock; ++b) {
-    const std::byte* block = panel + static_cast<std::size_t>(b) * format.panel_bytes();
-    const float scale = half_to_float(load_half(block + lane * kHalfBytes));
-    const float minimum =
-        format.halves == 2 ? half_to_float(load_half(block + (kPanelRows + lane) * kHalfBytes))
-                           : 0.0F;
-    const std::byte* weights =
-        block + format.halves * kHalfBytes * kPanelRows + lane * kCellBytes;
-    dequantize_block(
-        matrix.type, scale, minimum,
-        [weights, flip](int c) {
-          const std::size_t at = static_cast<std::size_t>(c);
-          return std::to_integer<unsigned>(weights[at / kCellBytes * kVectorBytes +
-                                                   at % kCellBytes]) ^ flip;
-        },
-        out + static_cast<std::ptrdiff_t>(b) * kQuantBlock);
+  const std::byte* weights = from + format.head_bytes + lane * kCellBytes;
+  const bool nibbles = format.weight_bytes == kNibbleWeightBytes;
+  for (std::size_t c = 0; c < kQuantBlock; ++c) {
+    const std::size_t at = nibbles ? c % (kQuantBlock / 2) : c;
+    const auto byte =
+        std::to_integer<unsigned>(weights[at / kCellBytes * kVectorBytes + at % kCellBytes]);
+    out.weight[c] = static_cast<std::uint8_t>(
+        !nibbles ? byte : c < kQuantBlock / 2 ? byte & 15U : byte >> 4);
   }
+  return out;
 }
 
-void dequantize_file_row(WeightType type, const std::byte* file_row, int cols, float* out) {
-  if (!is_quantised(type)) {
-    for (int c = 0; c < cols; ++c) {
-      if (type == WeightType::F16) {
-        out[c] = half_to_float(load_half(file_row + static_cast<std::size_t>(c) * kHalfBytes));
-      } else {
-        std::memcpy(out + c, file_row + static_cast<std::size_t>(c) * sizeof(float), sizeof(float));
-      }
+void dequantize_row(const PanelMatrix& matrix, int row, float* out) {
+  assert(row >= 0 && row < matrix.rows && "the row is inside the matrix");
+  if (is_quantised(matrix.type)) {
+    for (int b = 0; b < matrix.cols / kQuantBlock; ++b, out += kQuantBlock) {
+      quant_block_values(matrix.type, panel_block(matrix, row, b), out);
     }
     return;
   }
-  assert(cols % kQuantBlock == 0 && "quantised rows are whole blocks");
-  const BlockFormat format = block_format(type);
-  for (int b = 0; b < cols / kQuantBlock; ++b) {
-    const std::byte* block = file_row + static_cast<std::size_t>(b) * format.file_bytes();
-    const float scale = half_to_float(load_half(block));
-    const float minimum = format.halves == 2 ? half_to_float(load_half(block + kHalfBytes)) : 0.0F;
-    const std::byte* weights = block + format.halves * kHalfBytes;
-    dequantize_block(
-        type, scale, minimum,
-        [weights](int c) { return std::to_integer<unsigned>(weights[c]); },
-        out + static_cast<std::ptrdiff_t>(b) * kQuantBlock);
+  const std::size_t size = element_bytes(matrix.type);
+  const auto width = static_cast<std::size_t>(matrix.cols);
+  const std::byte* from =
+      matrix.data +
+      (static_cast<std::size_t>(row / kPanelRows) * width * kPanelRows +
+       static_cast<std::size_t>(row % kPanelRows)) * size;
+  const FileType type = matrix.type == WeightType::F32   ? FileType::F32
+                        : matrix.type == WeightType::F16 ? FileType::F16
+                                                         : FileType::BF16;
+  for (std::size_t c = 0; c < width; ++c) {
+    dequantize_file_row(type, from + c * kPanelRows * size, 1, out + c);
   }
 }
 

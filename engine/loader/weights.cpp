@@ -13,24 +13,36 @@ namespace turnstile::engine {
 
 namespace {
 
+using kernels::FileType;
 using kernels::PanelMatrix;
-using kernels::WeightType;
 
 constexpr std::size_t kPartAlignment = 64;
 constexpr std::size_t kMaxArenaBytes = std::size_t{1} << 46;  // 64 TiB: beyond any machine
 constexpr int kPanelsPerItem = 64;
+constexpr const char* kVectorTypes = "F32, F16 and BF16";
+constexpr const char* kMatrixTypes =
+    "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL";
 
 tl::unexpected<LoadError> tensor_error(std::string_view name, std::string what) {
   return tl::unexpected(LoadError{"tensor " + std::string(name), std::move(what)});
 }
 
-std::optional<WeightType> weight_type(std::uint32_t file_type) {
+std::optional<FileType> kernel_type(std::uint32_t file_type) {
   switch (static_cast<GgufType>(file_type)) {
-    case GgufType::F32: return WeightType::F32;
-    case GgufType::F16: return WeightType::F16;
-    case GgufType::Q8_0: return WeightType::Q8_0;
-    case GgufType::Q4_0: return WeightType::Q4_0;
-    case GgufType::Q4_1: return WeightType::Q4_1;
+    case GgufType::F32: return FileType::F32;
+    case GgufType::F16: return FileType::F16;
+    case GgufType::BF16: return FileType::BF16;
+    case GgufType::Q8_0: return FileType::Q8_0;
+    case GgufType::Q4_0: return FileType::Q4_0;
+    case GgufType::Q4_1: return FileType::Q4_1;
+    case GgufType::Q5_0: return FileType::Q5_0;
+    case GgufType::Q5_1: return FileType::Q5_1;
+    case GgufType::Q4_K: return FileType::Q4_K;
+    case GgufType::Q5_K: return FileType::Q5_K;
+    case GgufType::Q6_K: return FileType::Q6_K;
+    case GgufType::Q2_K: return FileType::Q2_K;
+    case GgufType::Q3_K: return FileType::Q3_K;
+    case GgufType::IQ4_NL: return FileType::IQ4_NL;
     default: return std::nullopt;
   }
 }
@@ -53,7 +65,7 @@ std::vector<std::uint64_t> needed_shape(const TensorNeed& need) {
 // A tensor of the file that fills a need, and where it goes.
 struct Plan {
   const GgufTensor* tensor = nullptr;
-  WeightType type = WeightType::F32;
+  FileType type = FileType::F32;
   std::size_t offset = 0;
   std::size_t bytes = 0;
 };
@@ -65,13 +77,12 @@ tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed
     if (need.optional) return plan;
     return tensor_error(need.name, "is missing");
   }
-  const auto type = weight_type(plan.tensor->type);
-  if (!type || (need.vector && *type != WeightType::F32 && *type != WeightType::F16)) {
+  const auto type = kernel_type(plan.tensor->type);
+  if (!type || (need.vector && kernels::is_quantised(kernels::panel_type(*type)))) {
     const auto info = find_gguf_type(plan.tensor->type);
     const std::string name = info ? std::string(info->name) : std::to_string(plan.tensor->type);
     return tensor_error(need.name, "has type " + name + "; supported here are " +
-                                       (need.vector ? "F32 and F16"
-                                                    : "F32, F16, Q8_0, Q4_1 and Q4_0"));
+                                       (need.vector ? kVectorTypes : kMatrixTypes));
   }
   plan.type = *type;
   const std::vector<std::uint64_t> shape = needed_shape(need);
@@ -79,11 +90,12 @@ tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed
     return tensor_error(need.name, "has shape " + shape_text(plan.tensor->shape) +
                                        "; the model's keys ask for " + shape_text(shape));
   }
+  // A row that is no whole number of blocks cannot be: the reader has refused it.
   const std::size_t file_bytes = kernels::file_row_bytes(plan.type, need.cols) *
                                  static_cast<std::size_t>(need.rows);
   assert(plan.tensor->data.size() == file_bytes && "the reader has checked the tensor's bytes");
   plan.bytes = need.vector ? static_cast<std::size_t>(need.cols) * sizeof(float)
-                           : kernels::panel_bytes(plan.type, need.rows, need.cols);
+                           : kernels::panel_bytes(kernels::panel_type(plan.type), need.rows, need.cols);
   return plan;
 }
 
@@ -96,12 +108,12 @@ void drop_pages(std::span<const std::byte> data) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-void pack_matrix(const PanelMatrix& matrix, const std::byte* file_rows, std::byte* out,
-                 kernels::WorkerPool& pool) {
+void pack_matrix(FileType type, const PanelMatrix& matrix, const std::byte* file_rows,
+                 std::byte* out, kernels::WorkerPool& pool) {
   const int panels = matrix.panel_count();
   pool.run((panels + kPanelsPerItem - 1) / kPanelsPerItem, [&](int item, int) {
     const int begin = item * kPanelsPerItem;
-    kernels::pack_panels(matrix.type, file_rows, matrix.rows, matrix.cols, begin,
+    kernels::pack_panels(type, file_rows, matrix.rows, matrix.cols, begin,
                          std::min(begin + kPanelsPerItem, panels), out);
   });
 }
@@ -160,8 +172,8 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
       kernels::dequantize_file_row(plan.type, plan.tensor->data.data(), needs[i].cols, values);
       part.values = std::span<const float>(values, static_cast<std::size_t>(needs[i].cols));
     } else {
-      part.matrix = PanelMatrix{plan.type, needs[i].rows, needs[i].cols, out};
-      pack_matrix(part.matrix, plan.tensor->data.data(), out, pool);
+      part.matrix = PanelMatrix{kernels::panel_type(plan.type), needs[i].rows, needs[i].cols, out};
+      pack_matrix(plan.type, part.matrix, plan.tensor->data.data(), out, pool);
     }
     if (file.mapped()) drop_pages(plan.tensor->data);
     done_bytes += plan.tensor->data.size();

@@ -40,7 +40,7 @@ struct TensorNeed {
   std::string name;
   int rows = 1;         // outputs; 1 for a vector
   int cols = 0;         // inputs, or the length of a vector
-  bool vector = false;  // one dimension in the file, F32 or F16, kept as floats
+  bool vector = false;  // one dimension, F32, F16 or BF16, kept as floats
   bool optional = false;
 };
 

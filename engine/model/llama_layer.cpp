@@ -249,8 +249,7 @@ void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, int ro
 }  // namespace
 
 bool reads_quantized(const kernels::KernelTable& table, const PanelMatrix& w) {
-  return table.numerics == kernels::Numerics::Int8 && w.type != kernels::WeightType::F32 &&
-         w.type != kernels::WeightType::F16;
+  return table.numerics == kernels::Numerics::Int8 && kernels::is_quantised(w.type);
 }
 
 void embed_rows(const LlamaStep& step) {

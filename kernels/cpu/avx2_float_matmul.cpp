@@ -16,6 +16,15 @@ struct HalfColumns {
   }
 };
 
+// The upper halves of floats.
+struct BfloatColumns {
+  static constexpr std::ptrdiff_t kBytes = 2 * kPanelRows;
+  static __m256 load(const std::uint8_t* column, int half) {
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(column) + half);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 16));
+  }
+};
+
 struct FloatColumns {
   static constexpr std::ptrdiff_t kBytes = 4 * kPanelRows;
   static __m256 load(const std::uint8_t* column, int half) {
@@ -79,6 +88,8 @@ void float_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin
                   float* out, std::size_t out_stride, OutputMode mode) {
   if (w.type == WeightType::F16) {
     panels<HalfColumns>(w, x, panel_begin, panel_end, out, out_stride, mode);
+  } else if (w.type == WeightType::BF16) {
+    panels<BfloatColumns>(w, x, panel_begin, panel_end, out, out_stride, mode);
   } else {
     panels<FloatColumns>(w, x, panel_begin, panel_end, out, out_stride, mode);
   }

@@ -1,239 +1,36 @@
-// Products with quantised weights for AVX2.
-//
-// The instruction at hand multiplies unsigned bytes by signed bytes and adds pairs into 16 bits.
-// A nibble times an activation is at most 15 * 127, so the eight column quads of a block add up to
-// at most 8 * 2 * 15 * 127 = 30,480: they fit 16 bits, and only one widening a block is needed.
-// A byte of Q8_0 is taken as two nibbles, 16 * high + low, to keep that property.
-#include <immintrin.h>
-
+// Products with quantised weights for AVX2, three rows of activations and more: a panel's weights are
+// expanded to bytes once and used by all tiles of rows.
 #include <cassert>
-#include <cstdint>
-#include <cstring>
 #include <utility>
 
-#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/avx2_blocks.h"
 #include "kernels/cpu/avx2_float_matmul.h"
 
 namespace turnstile::kernels::avx2 {
 namespace {
 
-constexpr int kHalves = 2;           // a panel vector of 64 bytes is two registers of 8 rows
-constexpr int kQuads = 8;            // column quads of a block
 constexpr int kMaxTokens = 6;        // 2 * 6 sums, 2 weights, 1 activation, 1 product: 16 registers
 constexpr int kGroupTokens = 64;      // activation rows that share one expansion of a panel
 constexpr std::ptrdiff_t kGroupBytes = 128 * 1024;  // of their gathered blocks, to stay in L2
 constexpr int kSegmentBytes = 14336;  // of expanded blocks, to stay in L1 beside the activations
 
-struct Q4_0 {
-  static constexpr int kHalfFloats = kPanelRows;
-  static constexpr int kVectors = 4;
-  static constexpr int kParts = 1;  // nibbles of a weight
-};
-struct Q4_1 {
-  static constexpr int kHalfFloats = 2 * kPanelRows;
-  static constexpr int kVectors = 4;
-  static constexpr int kParts = 1;
-};
-struct Q8_0 {
-  static constexpr int kHalfFloats = kPanelRows;
-  static constexpr int kVectors = 8;
-  static constexpr int kParts = 2;
-};
-
-template <typename Format>
-constexpr std::size_t kBlockBytes = 2 * Format::kHalfFloats + 64 * Format::kVectors;
-
-template <typename Format>
-const std::uint8_t* weights_of(const std::uint8_t* block) {
-  return block + 2 * Format::kHalfFloats;
-}
-
-__m256 halves_at(const std::uint8_t* from) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
-}
-
-template <typename Format>
-__m256 scale_of(const std::uint8_t* block, int half) {
-  return halves_at(block + 16 * half);
-}
-
-// What a unit of scaled_sum adds: the stored minimum, or the zero point times the scale.
-template <typename Format>
-__m256 minimum_of(const std::uint8_t* block, int half, __m256 scale);
-template <>
-__m256 minimum_of<Q4_1>(const std::uint8_t* block, int half, __m256) {
-  return halves_at(block + 32 + 16 * half);
-}
-template <>
-__m256 minimum_of<Q4_0>(const std::uint8_t*, int, __m256 scale) {
-  return _mm256_mul_ps(_mm256_set1_ps(-8.0F), scale);
-}
-template <>
-__m256 minimum_of<Q8_0>(const std::uint8_t*, int, __m256 scale) {
-  return _mm256_mul_ps(_mm256_set1_ps(-128.0F), scale);
-}
-
-__m256i bytes_at(const std::uint8_t* from) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-}
-
-__m256i low_nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
-__m256i high_nibbles(__m256i bytes) {
-  return _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
-}
-
-__m256i quad_at(const std::int8_t* q) {
-  std::int32_t quad = 0;
-  std::memcpy(&quad, q, sizeof quad);
-  return _mm256_set1_epi32(quad);
-}
-
-// Adds one quad's products; the first quad of a block starts the sum. The empty statement keeps
-// the compiler from turning the chain of additions into a tree, whose leaves do not fit the
-// registers (measured: half the speed).
-__m256i add_products(__m256i sum, __m256i nibbles, __m256i activations, bool first) {
-  const __m256i products = _mm256_maddubs_epi16(nibbles, activations);
-  sum = first ? products : _mm256_add_epi16(sum, products);
-  __asm__("" : "+x"(sum));
-  return sum;
-}
-
-// Pairs of 16-bit sums of one nibble to 32 bits: part 0 starts the block's sums of 8 rows, part 1
-// adds the high nibbles, which stand for 16 times as much.
-__m256i widen(__m256i sums, __m256i narrow, int part) {
-  if (part == 0) return _mm256_madd_epi16(narrow, _mm256_set1_epi16(1));
-  return _mm256_add_epi32(sums, _mm256_madd_epi16(narrow, _mm256_set1_epi16(16)));
-}
-
-__m256 accumulate(__m256 acc, __m256i sums, __m256 scale, __m256 minimum, __m256 row_scale,
-                  __m256 row_sum) {
-  acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(scale, row_scale), acc);
-  return _mm256_fmadd_ps(minimum, row_sum, acc);
-}
-
-// Rows of activations from one row on; block b of row t has q + t*cols + 32b and scale index
-// t*blocks + b.
-struct TokenView {
-  const std::int8_t* q;
-  const float* scale;
-  const float* scaled_sum;
-  std::ptrdiff_t cols;
-  std::ptrdiff_t blocks;
-};
-
-TokenView view_from(const ActivationRows& x, int first, int first_block) {
-  const std::ptrdiff_t blocks = x.cols / kQuantBlock;
-  const std::ptrdiff_t at = first * blocks + first_block;
-  return {x.q + at * kQuantBlock, x.scale + at, x.scaled_sum + at, x.cols, blocks};
-}
-
-void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
-  if (lanes == kPanelRows) {
-    for (int h = 0; h < kHalves; ++h) {
-      __m256 value = _mm256_loadu_ps(acc + 8 * h);
-      if (mode == OutputMode::Add) value = _mm256_add_ps(_mm256_loadu_ps(out + 8 * h), value);
-      _mm256_storeu_ps(out + 8 * h, value);
-    }
-    return;
-  }
-  for (int r = 0; r < lanes; ++r) out[r] = mode == OutputMode::Add ? out[r] + acc[r] : acc[r];
-}
-
-// ---- Few rows: the weights go from memory through the registers once. ----
-
-// `Panels` panels times `Tokens` rows; acc[p][t] receives 16 outputs.
-template <typename Format, int Panels, int Tokens>
-void direct_tile(const std::uint8_t* panels, std::ptrdiff_t panel_bytes_each, const TokenView& x,
-                 float (*acc)[Tokens][kPanelRows]) {
-  __m256 total[Panels][Tokens][kHalves];
-  for (int p = 0; p < Panels; ++p) {
-    for (int t = 0; t < Tokens; ++t) {
-      for (int h = 0; h < kHalves; ++h) total[p][t][h] = _mm256_setzero_ps();
-    }
-  }
-  for (std::ptrdiff_t b = 0; b < x.blocks; ++b) {
-    const std::int8_t* q = x.q + b * kQuantBlock;
-#pragma GCC unroll 4
-    for (int p = 0; p < Panels; ++p) {
-      const std::uint8_t* block =
-          panels + p * panel_bytes_each + b * static_cast<std::ptrdiff_t>(kBlockBytes<Format>);
-      const std::uint8_t* weights = weights_of<Format>(block);
-#pragma GCC unroll 2
-      for (int h = 0; h < kHalves; ++h) {
-        __m256i sum[Tokens][Format::kParts];
-#pragma GCC unroll 8
-        for (int j = 0; j < Format::kVectors; ++j) {
-          const __m256i bytes = bytes_at(weights + 64 * j + 32 * h);
-          const __m256i low = low_nibbles(bytes);
-          const __m256i high = high_nibbles(bytes);
-#pragma GCC unroll 4
-          for (int t = 0; t < Tokens; ++t) {
-            const std::int8_t* row = q + t * x.cols;
-            if constexpr (Format::kParts == 1) {
-              sum[t][0] = add_products(sum[t][0], low, quad_at(row + 4 * j), j == 0);
-              sum[t][0] = add_products(sum[t][0], high, quad_at(row + 4 * j + 16), false);
-            } else {
-              sum[t][0] = add_products(sum[t][0], low, quad_at(row + 4 * j), j == 0);
-              sum[t][1] = add_products(sum[t][1], high, quad_at(row + 4 * j), j == 0);
-            }
-          }
-        }
-        const __m256 scale = scale_of<Format>(block, h);
-        const __m256 minimum = minimum_of<Format>(block, h, scale);
-#pragma GCC unroll 4
-        for (int t = 0; t < Tokens; ++t) {
-          __m256i sums = widen(sum[t][0], sum[t][0], 0);
-          if constexpr (Format::kParts == 2) sums = widen(sums, sum[t][1], 1);
-          total[p][t][h] = accumulate(total[p][t][h], sums, scale, minimum,
-                                      _mm256_set1_ps(x.scale[t * x.blocks + b]),
-                                      _mm256_set1_ps(x.scaled_sum[t * x.blocks + b]));
-        }
-      }
-    }
-  }
-  for (int p = 0; p < Panels; ++p) {
-    for (int t = 0; t < Tokens; ++t) {
-      for (int h = 0; h < kHalves; ++h) _mm256_storeu_ps(acc[p][t] + 8 * h, total[p][t][h]);
-    }
-  }
-}
-
-template <typename Format, int Panels, int Tokens>
-int direct_panels(const PanelMatrix& w, const ActivationRows& x, int panel, int panel_end,
-                  float* out, std::size_t out_stride, OutputMode mode) {
-  const std::ptrdiff_t each = static_cast<std::ptrdiff_t>(kBlockBytes<Format>) *
-                              (w.cols / kQuantBlock);
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
-  const TokenView view = view_from(x, 0, 0);
-  for (; panel + Panels <= panel_end; panel += Panels) {
-    alignas(32) float acc[Panels][Tokens][kPanelRows];
-    direct_tile<Format, Panels, Tokens>(bytes + panel * each, each, view, acc);
-    for (int p = 0; p < Panels; ++p) {
-      const int first = (panel + p) * kPanelRows;
-      const int lanes = w.rows - first < kPanelRows ? w.rows - first : kPanelRows;
-      for (int t = 0; t < Tokens; ++t) {
-        store_lanes(acc[p][t], lanes, mode, out + static_cast<std::size_t>(t) * out_stride + first);
-      }
-    }
-  }
-  return panel;
-}
-
-template <typename Format, int Panels, int Tokens>
-void direct(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
-            float* out, std::size_t out_stride, OutputMode mode) {
-  const int next = direct_panels<Format, Panels, Tokens>(w, x, panel_begin, panel_end, out,
-                                                         out_stride, mode);
-  direct_panels<Format, 1, Tokens>(w, x, next, panel_end, out, out_stride, mode);
-}
-
-// ---- Many rows: a panel's nibbles are expanded once and used by all tiles. ----
-
-template <typename Format>
-struct alignas(32) WideBlock {
+// What turns the sums of a block into outputs, of 16 rows.
+template <typename F>
+struct WideHeads {
   float scale[kPanelRows];
   float minimum[kPanelRows];
-  std::uint8_t nibbles[Format::kParts][kQuads][64];
+};
+template <>
+struct WideHeads<Q6_K> {
+  float scale[kPanelRows];
+  std::int16_t factors[2][kHalves][kPanelRows];  // of the first and the last 16 columns
+  std::int16_t zero_factors[kHalves][kPanelRows];
+};
+
+template <typename F>
+struct alignas(32) WideBlock {
+  WideHeads<F> heads;
+  std::uint8_t weights[F::kParts][kQuads][64];
 };
 
 // One block of a tile's activations, gathered so that one pointer reaches all of it: with a
@@ -242,34 +39,53 @@ template <int Tokens>
 struct TileBlock {
   std::int8_t q[Tokens][kQuantBlock];
   float scale[Tokens];
-  float scaled_sum[Tokens];
+  union {
+    float scaled_sum[Tokens];
+    std::int32_t half_sums[Tokens];  // for Q6_K
+  };
 };
 
 constexpr std::ptrdiff_t kTokenBlockBytes = sizeof(TileBlock<1>);
 
-template <typename Format>
-constexpr int kSegmentBlocks = kSegmentBytes / static_cast<int>(sizeof(WideBlock<Format>));
+template <typename F>
+constexpr int kSegmentBlocks = kSegmentBytes / static_cast<int>(sizeof(WideBlock<F>));
 
-template <typename Format>
-void expand(const std::uint8_t* block, WideBlock<Format>& wide) {
-  const std::uint8_t* weights = weights_of<Format>(block);
+void store(void* to, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(to), v); }
+__m256i load(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
+
+template <typename F>
+void expand_heads(Block<F> block, int half, WideHeads<F>& heads) {
+  const __m256 scale = scale_of<F>(block, half);
+  _mm256_store_ps(heads.scale + 8 * half, scale);
+  if constexpr (F::kFactors) {
+    for (int c = 0; c < 2; ++c) store(heads.factors[c][half], factors_of(block, c, half));
+    store(heads.zero_factors[half], zero_factors_of(block, half));
+  } else {
+    _mm256_store_ps(heads.minimum + 8 * half, minimum_of<F>(block, half, scale));
+  }
+}
+
+template <typename F>
+void expand(Block<F> block, WideBlock<F>& wide) {
+  constexpr bool kNibbles = F::kVectors == kQuads / 2;
   for (int h = 0; h < kHalves; ++h) {
-    const __m256 scale = scale_of<Format>(block, h);
-    _mm256_store_ps(wide.scale + 8 * h, scale);
-    _mm256_store_ps(wide.minimum + 8 * h, minimum_of<Format>(block, h, scale));
-    for (int j = 0; j < Format::kVectors; ++j) {
-      const __m256i bytes = bytes_at(weights + 64 * j + 32 * h);
-      std::uint8_t* low = wide.nibbles[0][j] + 32 * h;
-      std::uint8_t* high =
-          (Format::kParts == 1 ? wide.nibbles[0][j + 4] : wide.nibbles[Format::kParts - 1][j]) +
-          32 * h;
-      _mm256_store_si256(reinterpret_cast<__m256i*>(low), low_nibbles(bytes));
-      _mm256_store_si256(reinterpret_cast<__m256i*>(high), high_nibbles(bytes));
+    expand_heads<F>(block, h, wide.heads);
+    for (int j = 0; j < F::kVectors; ++j) {
+      const __m256i bytes = bytes_at(block.weights() + 64 * j + 32 * h);
+      if constexpr (kNibbles) {
+        store(wide.weights[0][j] + 32 * h, low_nibbles(bytes));
+        store(wide.weights[0][j + 4] + 32 * h, high_nibbles(bytes));
+      } else if constexpr (F::kParts == 2) {
+        store(wide.weights[0][j] + 32 * h, low_nibbles(bytes));
+        store(wide.weights[1][j] + 32 * h, high_nibbles(bytes));
+      } else {
+        store(wide.weights[0][j] + 32 * h, bytes);
+      }
     }
   }
 }
 
-template <int Tokens>
+template <typename F, int Tokens>
 void gather_tile(const ActivationRows& x, int first, TileBlock<Tokens>* tile) {
   const std::ptrdiff_t blocks = x.cols / kQuantBlock;
   for (std::ptrdiff_t b = 0; b < blocks; ++b, ++tile) {
@@ -279,7 +95,65 @@ void gather_tile(const ActivationRows& x, int first, TileBlock<Tokens>* tile) {
           reinterpret_cast<__m256i*>(tile->q[t]),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.q + at * kQuantBlock)));
       tile->scale[t] = x.scale[at];
-      tile->scaled_sum[t] = x.scaled_sum[at];
+      if constexpr (F::kFactors) {
+        tile->half_sums[t] = half_sums(x.q + at * kQuantBlock);
+      } else {
+        tile->scaled_sum[t] = x.scaled_sum[at];
+      }
+    }
+  }
+}
+
+// What a widening multiplies by: the weight of a part, or the factors of Q6_K.
+template <typename F>
+__m256i widening_factors(const WideBlock<F>& wide, int part, int sum, int half) {
+  if constexpr (F::kFactors) {
+    return load(wide.heads.factors[sum / (kQuads / F::kQuadsPerSum / 2)][half]);
+  }
+  return _mm256_set1_epi16(part == 0 ? 1 : 16);
+}
+
+// The exact integer sums of one block.
+template <typename F, int Tokens>
+[[gnu::always_inline]] inline void block_sums(const WideBlock<F>& wide,
+                                              const TileBlock<Tokens>& tile,
+                                              __m256i (&sums)[Tokens][kHalves]) {
+  constexpr int kSums = kQuads / F::kQuadsPerSum;
+#pragma GCC unroll 2
+  for (int part = 0; part < F::kParts; ++part) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSums; ++s) {
+      // Otherwise the compiler keeps the first part's broadcasts for the second, in memory.
+      if (part + s > 0) __asm__ volatile("" : : : "memory");
+      __m256i narrow[Tokens][kHalves];
+#pragma GCC unroll 8
+      for (int i = 0; i < F::kQuadsPerSum; ++i) {
+        const int j = s * F::kQuadsPerSum + i;
+        const __m256i first = load(wide.weights[part][j]);
+        const __m256i second = load(wide.weights[part][j] + 32);
+#pragma GCC unroll 6
+        for (int t = 0; t < Tokens; ++t) {
+          const __m256i activations = quad_at(tile.q[t] + 4 * j);
+          narrow[t][0] = add_products(narrow[t][0], first, activations, i == 0);
+          narrow[t][1] = add_products(narrow[t][1], second, activations, i == 0);
+        }
+      }
+#pragma GCC unroll 2
+      for (int h = 0; h < kHalves; ++h) {
+        const __m256i factors = widening_factors<F>(wide, part, s, h);
+#pragma GCC unroll 6
+        for (int t = 0; t < Tokens; ++t) {
+          sums[t][h] = widen(sums[t][h], narrow[t][h], factors, part + s == 0);
+        }
+      }
+    }
+  }
+  if constexpr (F::kFactors) {
+    for (int t = 0; t < Tokens; ++t) {
+      const __m256i pair = _mm256_set1_epi32(tile.half_sums[t]);
+      for (int h = 0; h < kHalves; ++h) {
+        sums[t][h] = widen(sums[t][h], load(wide.heads.zero_factors[h]), pair, false);
+      }
     }
   }
 }
@@ -287,42 +161,19 @@ void gather_tile(const ActivationRows& x, int first, TileBlock<Tokens>* tile) {
 // One expanded segment of a panel times one tile, added to acc. The first tile of a panel gives
 // the same place of the next panel, to be fetched a block at a time: alone, the hardware loses the
 // stream while the other tiles compute.
-template <typename Format, int Tokens>
-[[gnu::noinline]] void wide_tile(const WideBlock<Format>* wide, int blocks,
+template <typename F, int Tokens>
+[[gnu::noinline]] void wide_tile(const WideBlock<F>* wide, int blocks,
                                  const TileBlock<Tokens>* tile, const std::uint8_t* next_panel,
                                  float (*acc)[kPanelRows]) {
   for (int b = 0; b < blocks; ++b, ++wide, ++tile) {
     if (next_panel != nullptr) {
-      for (std::size_t line = 0; line < kBlockBytes<Format>; line += 64) {
+      for (std::ptrdiff_t line = 0; line < F::kBlockBytes; line += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(next_panel + line), _MM_HINT_T0);
       }
-      next_panel += kBlockBytes<Format>;
+      next_panel += F::kBlockBytes;
     }
     __m256i sums[Tokens][kHalves];
-#pragma GCC unroll 2
-    for (int part = 0; part < Format::kParts; ++part) {
-      // Otherwise the compiler keeps the first part's broadcasts for the second, in memory.
-      if (part == 1) __asm__ volatile("" : : : "memory");
-      __m256i narrow[Tokens][kHalves];
-#pragma GCC unroll 8
-      for (int j = 0; j < kQuads; ++j) {
-        const __m256i first = bytes_at(wide->nibbles[part][j]);
-        const __m256i second = bytes_at(wide->nibbles[part][j] + 32);
-#pragma GCC unroll 6
-        for (int t = 0; t < Tokens; ++t) {
-          const __m256i activations = quad_at(tile->q[t] + 4 * j);
-          narrow[t][0] = add_products(narrow[t][0], first, activations, j == 0);
-          narrow[t][1] = add_products(narrow[t][1], second, activations, j == 0);
-        }
-      }
-#pragma GCC unroll 6
-      for (int t = 0; t < Tokens; ++t) {
-#pragma GCC unroll 2
-        for (int h = 0; h < kHalves; ++h) {
-          sums[t][h] = widen(sums[t][h], narrow[t][h], part);
-        }
-      }
-    }
+    block_sums<F, Tokens>(*wide, *tile, sums);
 #pragma GCC unroll 6
     for (int t = 0; t < Tokens; ++t) {
       const __m256 row_scale = _mm256_set1_ps(tile->scale[t]);
@@ -330,10 +181,11 @@ template <typename Format, int Tokens>
 #pragma GCC unroll 2
       for (int h = 0; h < kHalves; ++h) {
         float* total = acc[t] + 8 * h;
-        _mm256_store_ps(total, accumulate(_mm256_load_ps(total), sums[t][h],
-                                          _mm256_load_ps(wide->scale + 8 * h),
-                                          _mm256_load_ps(wide->minimum + 8 * h), row_scale,
-                                          row_sum));
+        __m256 minimum = row_sum;
+        if constexpr (!F::kFactors) minimum = _mm256_load_ps(wide->heads.minimum + 8 * h);
+        _mm256_store_ps(total, accumulate<F>(_mm256_load_ps(total), sums[t][h],
+                                             _mm256_load_ps(wide->heads.scale + 8 * h), minimum,
+                                             row_scale, row_sum));
       }
     }
   }
@@ -358,10 +210,10 @@ void for_each_tile(Tiling tiling, Visit visit) {
   }
 }
 
-template <typename Format>
+template <typename F>
 struct WideWork {
   alignas(64) std::byte tiles[kGroupBytes];
-  WideBlock<Format> segment[kSegmentBlocks<Format>];
+  WideBlock<F> segment[kSegmentBlocks<F>];
   alignas(32) float acc[kGroupTokens][kPanelRows];
 
   template <int Tokens>
@@ -371,36 +223,34 @@ struct WideWork {
 
   void gather(const ActivationRows& x, int first, Tiling tiling) {
     for_each_tile(tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-      gather_tile<Tokens>(x, first + t, tile_at<Tokens>(t, x.cols / kQuantBlock));
+      gather_tile<F, Tokens>(x, first + t, tile_at<Tokens>(t, x.cols / kQuantBlock));
     });
   }
 
   // acc = one panel times the gathered rows.
   void multiply(const std::uint8_t* panel, std::ptrdiff_t blocks, Tiling tiling) {
-    const std::ptrdiff_t to_next = static_cast<std::ptrdiff_t>(kBlockBytes<Format>) * blocks;
+    const std::uint8_t* next_panel = panel + panel_stride<F>(blocks);
     for (int t = 0; t < tiling.count; ++t) {
       for (int h = 0; h < kHalves; ++h) _mm256_store_ps(acc[t] + 8 * h, _mm256_setzero_ps());
     }
-    for (std::ptrdiff_t b = 0; b < blocks; b += kSegmentBlocks<Format>) {
-      const int width = blocks - b < kSegmentBlocks<Format> ? static_cast<int>(blocks - b)
-                                                             : kSegmentBlocks<Format>;
-      const std::uint8_t* next = panel + to_next;
-      for (int i = 0; i < width; ++i, panel += kBlockBytes<Format>) {
-        expand<Format>(panel, segment[i]);
-      }
+    for (std::ptrdiff_t b = 0; b < blocks; b += kSegmentBlocks<F>) {
+      const int width = blocks - b < kSegmentBlocks<F> ? static_cast<int>(blocks - b)
+                                                             : kSegmentBlocks<F>;
+      for (int i = 0; i < width; ++i) expand<F>(block_of<F>(panel, b + i), segment[i]);
+      const std::uint8_t* next = block_of<F>(next_panel, b).at;
       for_each_tile(
           tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-            wide_tile<Format, Tokens>(segment, width, tile_at<Tokens>(t, blocks) + b,
+            wide_tile<F, Tokens>(segment, width, tile_at<Tokens>(t, blocks) + b,
                                       t == 0 ? next : nullptr, acc + t);
           });
     }
   }
 };
 
-template <typename Format>
+template <typename F>
 void wide(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
           float* out, std::size_t out_stride, OutputMode mode) {
-  using Work = WideWork<Format>;
+  using Work = WideWork<F>;
   const std::ptrdiff_t blocks = w.cols / kQuantBlock;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
   const int fitting = static_cast<int>(kGroupBytes / (blocks * kTokenBlockBytes));
@@ -413,8 +263,7 @@ void wide(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int pa
     const Tiling tiling{count, (count + kMaxTokens - 1) / kMaxTokens};
     work.gather(x, first, tiling);
     for (int panel = panel_begin; panel < panel_end; ++panel) {
-      work.multiply(bytes + panel * static_cast<std::ptrdiff_t>(kBlockBytes<Format>) * blocks,
-                    blocks, tiling);
+      work.multiply(bytes + panel * panel_stride<F>(blocks), blocks, tiling);
       const int row = panel * kPanelRows;
       const int lanes = w.rows - row < kPanelRows ? w.rows - row : kPanelRows;
       for (int t = 0; t < count; ++t) {
@@ -425,33 +274,31 @@ void wide(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int pa
   }
 }
 
-template <typename Format>
-void quantised(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
-               float* out, std::size_t out_stride, OutputMode mode) {
-  switch (x.rows) {
-    case 0: return;
-    case 1: return direct<Format, 2, 1>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    case 2: return direct<Format, 2, 2>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    default: return wide<Format>(w, x, panel_begin, panel_end, out, out_stride, mode);
-  }
-}
-
 }  // namespace
 
 void matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
             float* out, std::size_t out_stride, OutputMode mode) {
   assert(w.cols == x.cols && "the activations are as long as the matrix is wide");
   assert(panel_begin >= 0 && panel_end <= w.panel_count() && "panels of this matrix");
+  if (x.rows == 0) return;
   switch (w.type) {
-    case WeightType::Q8_0:
-      return quantised<Q8_0>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    case WeightType::Q4_0:
-      return quantised<Q4_0>(w, x, panel_begin, panel_end, out, out_stride, mode);
-    case WeightType::Q4_1:
-      return quantised<Q4_1>(w, x, panel_begin, panel_end, out, out_stride, mode);
     case WeightType::F32:
     case WeightType::F16:
+    case WeightType::BF16:
       return float_matmul(w, x, panel_begin, panel_end, out, out_stride, mode);
+    default: break;
+  }
+  if (x.rows <= 2) return few_rows_matmul(w, x, panel_begin, panel_end, out, out_stride, mode);
+  switch (w.type) {
+    case WeightType::Q8_0: return wide<Q8_0>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q4_0: return wide<Q4_0>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q4_1: return wide<Q4_1>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q5_0: return wide<Q5_0>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q5_1: return wide<Q5_1>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q4_K: return wide<Q4_K>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q5_K: return wide<Q5_K>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    case WeightType::Q6_K: return wide<Q6_K>(w, x, panel_begin, panel_end, out, out_stride, mode);
+    default: assert(false && "a weight type of the list");
   }
 }
 

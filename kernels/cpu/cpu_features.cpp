@@ -4,6 +4,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace turnstile::kernels {
@@ -21,6 +23,13 @@ std::uint64_t enabled_states() {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
+// Linux gives the large tile state only to processes that ask (ARCH_REQ_XCOMP_PERM, XTILEDATA).
+bool tiles_permitted() {
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 
 CpuFeatures detect_cpu_features() {
@@ -35,6 +44,13 @@ CpuFeatures detect_cpu_features() {
   features.avx2 = vector_float && has(b, 5) && (states & kYmm) == kYmm;
   features.avx512_vnni = features.avx2 && (states & kZmm) == kZmm && has(b, 16) && has(b, 17) &&
                          has(b, 30) && has(b, 31) && has(c, 11);
+  constexpr std::uint64_t kTiles = 0x60000;
+  features.amx_int8 = features.avx512_vnni && (states & kTiles) == kTiles && has(d, 24) &&
+                      has(d, 25) && tiles_permitted();
+  const std::uint32_t subleaves = a;
+  if (subleaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
+    features.avx_vnni = features.avx2 && has(a, 4);
+  }
   return features;
 }
 #else

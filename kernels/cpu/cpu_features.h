@@ -6,9 +6,13 @@ namespace turnstile::kernels {
 
 struct CpuFeatures {
   bool avx2 = false;         // AVX2, FMA and F16C, with YMM state enabled
+  bool avx_vnni = false;     // that and the 256-bit sum of four byte products
   bool avx512_vnni = false;  // F, BW, VL, DQ and VNNI, with opmask and ZMM state enabled
+  bool amx_int8 = false;     // that and tiles with their int8 products, whose state is permitted
 };
 
+// Where the CPU has AMX this asks the system for the permission to use tiles, which holds for the
+// whole process from then on.
 CpuFeatures detect_cpu_features();
 
 }  // namespace turnstile::kernels

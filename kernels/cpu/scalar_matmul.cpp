@@ -18,37 +18,81 @@ float half_at(const std::byte* halves, int index) {
   return half_to_float(half);
 }
 
+float bfloat_at(const std::byte* values, int index) {
+  std::uint16_t high = 0;
+  std::memcpy(&high, values + 2 * index, sizeof high);
+  const std::uint32_t bits = static_cast<std::uint32_t>(high) << 16;
+  float value = 0.0F;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 // One block of 32 columns and 16 rows, unsigned weights column after column, and what turns their
-// sums into values: value = scale * unsigned weight + minimum.
+// sums into values: value = scale * unsigned weight + minimum. Q6_K has instead signed weights and
+// one integer factor for each half of the columns.
 struct WideBlock {
   float weight[kQuantBlock][kPanelRows];
   float scale[kPanelRows];
   float minimum[kPanelRows];
+  float factor[2][kPanelRows];
 };
 
-std::size_t block_bytes(WeightType type) { return panel_bytes(type, kPanelRows, kQuantBlock); }
-
-void widen(WeightType type, const std::byte* block, WideBlock& wide) {
-  const int zero_point = type == WeightType::Q8_0 ? 128 : 8;
-  for (int r = 0; r < kPanelRows; ++r) {
-    wide.scale[r] = half_at(block, r);
-    wide.minimum[r] = type == WeightType::Q4_1 ? half_at(block, kPanelRows + r)
-                                               : static_cast<float>(-zero_point) * wide.scale[r];
+int zero_point_of(WeightType type) {
+  switch (type) {
+    case WeightType::Q8_0: return 128;
+    case WeightType::Q6_K: return 32;
+    case WeightType::Q5_0: return 16;
+    case WeightType::Q4_0: return 8;
+    default: return 0;
   }
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(block) +
-                      (type == WeightType::Q4_1 ? 4 : 2) * kPanelRows;
-  const int stored_quads = (type == WeightType::Q8_0 ? kQuantBlock : kQuantBlock / 2) / 4;
-  for (int quad = 0; quad < stored_quads; ++quad) {
-    for (int cell = 0; cell < 4 * kPanelRows; ++cell) {
-      const int byte = bytes[quad * 4 * kPanelRows + cell];
-      const int row = cell / 4;
-      const int column = quad * 4 + cell % 4;
-      if (type == WeightType::Q8_0) {
-        wide.weight[column][row] = static_cast<float>(byte);
-      } else {
-        wide.weight[column][row] = static_cast<float>(byte & 15);
-        wide.weight[column + kQuantBlock / 2][row] = static_cast<float>(byte >> 4);
+}
+
+// Heads of a block; `super` is the head of its 256 columns for the K types.
+void widen_heads(WeightType type, const std::byte* super, const std::byte* block, int row,
+                 WideBlock& wide) {
+  const auto byte = [&](int at) { return std::to_integer<std::uint8_t>(block[at]); };
+  switch (type) {
+    case WeightType::Q4_1:
+    case WeightType::Q5_1:
+      wide.scale[row] = half_at(block, row);
+      wide.minimum[row] = half_at(block, kPanelRows + row);
+      return;
+    case WeightType::Q4_K:
+    case WeightType::Q5_K:
+      wide.scale[row] = half_at(super, row) * static_cast<float>(byte(row));
+      wide.minimum[row] =
+          -(half_at(super, kPanelRows + row) * static_cast<float>(byte(kPanelRows + row)));
+      return;
+    case WeightType::Q6_K:
+      wide.scale[row] = half_at(super, row);
+      wide.minimum[row] = 0.0F;
+      for (int h = 0; h < 2; ++h) {
+        wide.factor[h][row] =
+            static_cast<float>(static_cast<std::int8_t>(byte(h * kPanelRows + row)));
       }
+      return;
+    default:
+      wide.scale[row] = half_at(block, row);
+      wide.minimum[row] = static_cast<float>(-zero_point_of(type)) * wide.scale[row];
+  }
+}
+
+void widen(WeightType type, const std::byte* panel, int block_index, WideBlock& wide) {
+  const PanelFormat format = panel_format(type);
+  const std::byte* block = panel + format.block_offset(block_index);
+  const std::byte* super = panel + format.super_offset(block_index);
+  for (int r = 0; r < kPanelRows; ++r) widen_heads(type, super, block, r, wide);
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(block) + format.head_bytes;
+  const float subtract = type == WeightType::Q6_K ? 32.0F : 0.0F;
+  for (int at = 0; at < format.weight_bytes; ++at) {
+    const int byte = bytes[at];
+    const int row = at % (4 * kPanelRows) / 4;
+    const int column = at / (4 * kPanelRows) * 4 + at % 4;
+    if (format.weight_bytes == kPanelRows * kQuantBlock) {
+      wide.weight[column][row] = static_cast<float>(byte) - subtract;
+    } else {
+      wide.weight[column][row] = static_cast<float>(byte & 15);
+      wide.weight[column + kQuantBlock / 2][row] = static_cast<float>(byte >> 4);
     }
   }
 }
@@ -70,12 +114,24 @@ void sum_columns(const float (*weight)[kPanelRows], int columns, const float* x,
   std::memcpy(sum, total, sizeof total);
 }
 
-// The block's integer sum is taken in floats: at most 32 * 255 * 127 < 2^24, so it is exact.
-void multiply_block(const WideBlock& wide, const std::int8_t* q, float scale, float scaled_sum,
-                    float* acc) {
+// The block's integer sum is taken in floats: at most 32 * 255 * 127 < 2^24, so it is exact; and
+// 2 * (16 * 32 * 127) * 128 < 2^24 for the two scaled halves of Q6_K.
+void multiply_block(WeightType type, const WideBlock& wide, const std::int8_t* q, float scale,
+                    float scaled_sum, float* acc) {
   float activation[kQuantBlock];
   for (int c = 0; c < kQuantBlock; ++c) activation[c] = static_cast<float>(q[c]);
   float sum[kPanelRows];
+  if (type == WeightType::Q6_K) {
+    constexpr int kHalf = kQuantBlock / 2;
+    float last[kPanelRows];
+    sum_columns(wide.weight, kHalf, activation, sum);
+    sum_columns(wide.weight + kHalf, kHalf, activation + kHalf, last);
+    for (int r = 0; r < kPanelRows; ++r) {
+      const float both = sum[r] * wide.factor[0][r] + last[r] * wide.factor[1][r];
+      acc[r] = std::fma(both, wide.scale[r] * scale, acc[r]);
+    }
+    return;
+  }
   sum_columns(wide.weight, kQuantBlock, activation, sum);
   for (int r = 0; r < kPanelRows; ++r) {
     acc[r] = std::fma(sum[r], wide.scale[r] * scale, acc[r]);
@@ -86,34 +142,27 @@ void multiply_block(const WideBlock& wide, const std::int8_t* q, float scale, fl
 // Up to 32 columns of 16 rows as floats, column after column.
 void dequantize_columns(const PanelMatrix& w, const std::byte* panel, int first_column,
                         int columns, float (*weight)[kPanelRows]) {
-  switch (w.type) {
-    case WeightType::F32:
-      std::memcpy(weight, panel + static_cast<std::size_t>(first_column) * 64,
-                  static_cast<std::size_t>(columns) * 64);
-      return;
-    case WeightType::F16:
-      for (int c = 0; c < columns; ++c) {
-        for (int r = 0; r < kPanelRows; ++r) {
-          weight[c][r] = half_at(panel, (first_column + c) * kPanelRows + r);
-        }
-      }
-      return;
-    case WeightType::Q8_0:
-    case WeightType::Q4_0:
-    case WeightType::Q4_1: break;
+  if (w.type == WeightType::F32) {
+    std::memcpy(weight, panel + static_cast<std::size_t>(first_column) * 64,
+                static_cast<std::size_t>(columns) * 64);
+    return;
   }
-  WideBlock wide;
-  widen(w.type, panel + static_cast<std::size_t>(first_column / kQuantBlock) * block_bytes(w.type),
-        wide);
-  // The zero point leaves before the product, as in the definition of the formats: rounding
-  // d*u - d*8 would differ from d*(u - 8).
-  const float zero_point =
-      w.type == WeightType::Q8_0 ? 128.0F : w.type == WeightType::Q4_0 ? 8.0F : 0.0F;
-  for (int r = 0; r < kPanelRows && w.type != WeightType::Q4_1; ++r) wide.minimum[r] = 0.0F;
-  for (int c = 0; c < columns; ++c) {
-    for (int r = 0; r < kPanelRows; ++r) {
-      weight[c][r] = (wide.weight[c][r] - zero_point) * wide.scale[r] + wide.minimum[r];
+  if (w.type == WeightType::F16 || w.type == WeightType::BF16) {
+    for (int c = 0; c < columns; ++c) {
+      for (int r = 0; r < kPanelRows; ++r) {
+        const int at = (first_column + c) * kPanelRows + r;
+        weight[c][r] = w.type == WeightType::F16 ? half_at(panel, at) : bfloat_at(panel, at);
+      }
     }
+    return;
+  }
+  // By the definition of the formats, where the zero point leaves before the product: rounding
+  // d*u - d*8 would differ from d*(u - 8).
+  const PanelMatrix one{w.type, kPanelRows, w.cols, panel};
+  for (int r = 0; r < kPanelRows; ++r) {
+    float values[kQuantBlock];
+    quant_block_values(w.type, panel_block(one, r, first_column / kQuantBlock), values);
+    for (int c = 0; c < columns; ++c) weight[c][r] = values[c];
   }
 }
 
@@ -166,7 +215,7 @@ void matmul_float32(const PanelMatrix& w, const ActivationRows& x, int panel_beg
 
 void matmul_int8(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                  float* out, std::size_t out_stride, OutputMode mode) {
-  if (w.type == WeightType::F32 || w.type == WeightType::F16) {
+  if (!is_quantised(w.type)) {
     matmul_float32(w, x, panel_begin, panel_end, out, out_stride, mode);
     return;
   }
@@ -175,11 +224,11 @@ void matmul_int8(const PanelMatrix& w, const ActivationRows& x, int panel_begin,
                 [&](const std::byte* panel, int first, int count, float (*acc)[kPanelRows]) {
                   WideBlock wide;
                   for (int b = 0; b < blocks; ++b) {
-                    widen(w.type, panel + static_cast<std::size_t>(b) * block_bytes(w.type), wide);
+                    widen(w.type, panel, b, wide);
                     for (int t = 0; t < count; ++t) {
                       const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first + t) * blocks + b;
-                      multiply_block(wide, x.q + at * kQuantBlock, x.scale[at], x.scaled_sum[at],
-                                     acc[t]);
+                      multiply_block(w.type, wide, x.q + at * kQuantBlock, x.scale[at],
+                                     x.scaled_sum[at], acc[t]);
                     }
                   }
                 });

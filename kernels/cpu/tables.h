@@ -13,7 +13,9 @@ const KernelTable& scalar_int8_table();
 const KernelTable& scalar_float32_table();
 #if defined(__x86_64__)
 const KernelTable& avx2_table();
+const KernelTable& avx_vnni_table();
 const KernelTable& avx512_vnni_table();
+const KernelTable& amx_table();
 #endif
 
 }  // namespace turnstile::kernels

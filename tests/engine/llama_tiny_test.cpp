@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/loader/gguf.h"
 #include "engine/model/llama.h"
+#include "tests/support/gguf_blocks.h"
 #include "tests/support/golden_files.h"
 #include "tests/support/random_llama.h"
 #include "tests/support/teacher_forcing.h"
@@ -108,8 +108,7 @@ TEST(LlamaTiny, ReferenceNumericsGiveTheReferenceLogitsAndText) {
 }
 
 TEST(LlamaTiny, EveryLevelWithHalfPrecisionCacheStaysWithinItsBound) {
-  for (const kernels::Level level :
-       {kernels::Level::Scalar, kernels::Level::Avx2, kernels::Level::Avx512Vnni}) {
+  for (const kernels::Level level : kernels::kLevels) {
     if (!kernels::level_supported(level)) continue;
     for (const char* family : kFamilies) {
       SCOPED_TRACE(kernels::to_string(level));
@@ -142,41 +141,73 @@ TEST(LlamaTiny, EveryPositionPredictsTheReferenceArgmax) {
   }
 }
 
-// Quantised weights: the integer path of every level against the float reference on the same file.
-// The error of 8-bit activations is 1 to 2 % of a logit's spread; a forgotten quantisation, a wrong
-// scale or a wrong type gives an error as large as the logits.
-TEST(LlamaTiny, IntegerPathStaysNearTheReferenceForEveryWeightType) {
-  for (const kernels::Level level :
-       {kernels::Level::Scalar, kernels::Level::Avx2, kernels::Level::Avx512Vnni}) {
+// Random prompt, last logits.
+std::vector<float> logits_of(const engine::GgufFile& file, kernels::Level level,
+                             kernels::Numerics numerics) {
+  engine::LlamaOptions options;
+  options.level = level;
+  options.numerics = numerics;
+  options.threads = 2;
+  auto model = engine::LlamaModel::load(file, options);
+  EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
+  EXPECT_TRUE((*model)->reserve(8, 100, 1));
+  std::vector<TokenId> ids;
+  for (TokenId i = 0; i < 90; ++i) ids.push_back(i * 61 % 151);
+  return tests::last_logits(**model, ids, 100);
+}
+
+double relative_error(const std::vector<float>& logits, const std::vector<float>& expected) {
+  double squares = 0.0;
+  double difference = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    squares += static_cast<double>(expected[i]) * expected[i];
+    difference += std::pow(static_cast<double>(logits[i]) - expected[i], 2);
+  }
+  return std::sqrt(difference / squares);
+}
+
+// The integer path of every level against the float reference on the same file. The error of 8-bit
+// activations is 1 to 2 % of a logit's spread; a forgotten quantisation, a wrong scale or a wrong
+// type gives an error as large as the logits.
+void check_every_level(const tests::LlamaShape& shape, std::uint32_t seed) {
+  const std::vector<std::byte> bytes = tests::random_llama(shape, seed).serialize();
+  const auto file = engine::GgufFile::parse(bytes);
+  ASSERT_TRUE(file);
+  const auto expected = logits_of(*file, kernels::Level::Scalar, kernels::Numerics::Float32);
+  for (const kernels::Level level : kernels::kLevels) {
     if (!kernels::level_supported(level)) continue;
-    std::uint32_t seed = 41;
-    for (const tests::LlamaShape& shape : tests::special_shapes()) {
-      const std::vector<std::byte> bytes = tests::random_llama(shape, seed++).serialize();
-      const auto file = engine::GgufFile::parse(bytes);
-      ASSERT_TRUE(file);
-      const auto logits_of = [&](kernels::Level at, kernels::Numerics numerics) {
-        engine::LlamaOptions options;
-        options.level = at;
-        options.numerics = numerics;
-        options.threads = 2;
-        auto model = engine::LlamaModel::load(*file, options);
-        EXPECT_TRUE(model && (*model)->reserve(8, 100, 1));
-        std::vector<TokenId> ids;
-        for (TokenId i = 0; i < 90; ++i) ids.push_back(i * 61 % 151);
-        return tests::last_logits(**model, ids, 100);
-      };
-      const auto expected = logits_of(kernels::Level::Scalar, kernels::Numerics::Float32);
-      const auto logits = logits_of(level, kernels::Numerics::Int8);
-      double squares = 0.0;
-      double difference = 0.0;
-      for (std::size_t i = 0; i < logits.size(); ++i) {
-        squares += static_cast<double>(expected[i]) * expected[i];
-        difference += std::pow(static_cast<double>(logits[i]) - expected[i], 2);
-      }
-      std::printf("%s: relative error %.4f\n", std::string(kernels::to_string(level)).c_str(),
-                  std::sqrt(difference / squares));
-      EXPECT_LE(std::sqrt(difference / squares), 0.06) << kernels::to_string(level);
-    }
+    EXPECT_LE(relative_error(logits_of(*file, level, kernels::Numerics::Int8), expected), 0.06)
+        << kernels::to_string(level);
+  }
+}
+
+TEST(LlamaTiny, IntegerPathStaysNearTheReferenceForSpecialShapes) {
+  std::uint32_t seed = 41;
+  for (const tests::LlamaShape& shape : tests::special_shapes()) check_every_level(shape, seed++);
+}
+
+TEST(LlamaTiny, IntegerPathStaysNearTheReferenceForEveryFormatTiedAndUntied) {
+  std::uint32_t seed = 61;
+  for (const engine::GgufType type : tests::kWeightFormats) {
+    SCOPED_TRACE(engine::find_gguf_type(static_cast<std::uint32_t>(type))->name);
+    tests::LlamaShape shape;
+    shape.hidden = 256;
+    shape.feed_forward = 256;
+    shape.q_heads = 4;
+    shape.kv_heads = 1;
+    shape.head_dim = 64;
+    shape.rotary_dim = 64;
+    shape.types = {type};
+    shape.tied = seed % 2 == 0;
+    check_every_level(shape, seed++);
+  }
+}
+
+TEST(LlamaTiny, IntegerPathStaysNearTheReferenceForEveryHeadSize) {
+  std::uint32_t seed = 81;
+  for (const tests::LlamaShape& shape : tests::head_size_shapes()) {
+    SCOPED_TRACE("head size " + std::to_string(shape.head_dim));
+    check_every_level(shape, seed++);
   }
 }
 

@@ -6,7 +6,7 @@ namespace turnstile::kernels {
 namespace {
 
 TEST(Level, NamesSurviveTheWayThroughText) {
-  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+  for (const Level level : kLevels) {
     EXPECT_EQ(parse_level(to_string(level)), level);
   }
   for (const char* wrong : {"", "AVX2", "avx512", "avx2 "}) {
@@ -17,7 +17,7 @@ TEST(Level, NamesSurviveTheWayThroughText) {
 TEST(Level, TheBestOneIsSupportedAndEveryTableSaysWhatItIs) {
   EXPECT_TRUE(level_supported(Level::Scalar));
   EXPECT_TRUE(level_supported(best_level()));
-  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+  for (const Level level : kLevels) {
     if (!level_supported(level)) continue;
     EXPECT_EQ(kernel_table(level, Numerics::Int8).level, level);
     EXPECT_EQ(kernel_table(level, Numerics::Int8).numerics, Numerics::Int8);

@@ -11,9 +11,7 @@
 namespace turnstile::kernels {
 namespace {
 
-constexpr WeightType kQuantised[] = {WeightType::Q8_0, WeightType::Q4_0, WeightType::Q4_1};
-constexpr WeightType kAllTypes[] = {WeightType::F32, WeightType::F16, WeightType::Q8_0,
-                                    WeightType::Q4_0, WeightType::Q4_1};
+constexpr std::size_t kPanelTypes = std::size(kQuantisedPanels);
 
 const KernelTable& scalar() { return kernel_table(Level::Scalar, Numerics::Int8); }
 
@@ -42,7 +40,7 @@ TEST(Matmul, GivesTheHandComputedProduct) {
   file[1] = std::byte{0x38};  // 0.5
   for (std::size_t c = 0; c < 16; ++c) file[2 + c] = static_cast<std::byte>(c * 17);
   std::vector<std::byte> panels(panel_bytes(WeightType::Q4_0, 1, 32));
-  pack_panels(WeightType::Q4_0, file.data(), 1, 32, 0, 1, panels.data());
+  pack_panels(FileType::Q4_0, file.data(), 1, 32, 0, 1, panels.data());
   std::mt19937 random(1);
   RandomActivations x(1, 32, random);
   x.f32.assign(32, 0.0F);
@@ -63,25 +61,26 @@ TEST(Matmul, GivesTheHandComputedProduct) {
 // lose, 1/254 of a block's largest value for each of its columns at most.
 TEST(Matmul, IsCloseToTheProductInDouble) {
   std::mt19937 random(2);
-  for (const WeightType type : kAllTypes) {
+  for (const FileType type : kAllFileTypes) {
     const RandomMatrix matrix(type, 40, 192, random);
-    RandomActivations x(5, 192, random);
+    const auto cols = static_cast<std::size_t>(matrix.cols);
+    RandomActivations x(5, matrix.cols, random);
     std::vector<const KernelTable*> tables = tested_tables();
     tables.push_back(&kernel_table(Level::Scalar, Numerics::Float32));
     for (const KernelTable* table : tables) {
-      SCOPED_TRACE(trace_of(*table) + ", type " + std::to_string(static_cast<int>(type)));
+      SCOPED_TRACE(trace_of(*table) + ", type " + name_of(type));
       table->quantize(x.view(), 0, x.rows);
       const std::vector<float> out = product(*table, matrix.view(), x.view());
-      const bool exact_activations = table->numerics == Numerics::Float32 ||
-                                     type == WeightType::F32 || type == WeightType::F16;
-      std::vector<float> weights(192);
+      const bool exact_activations =
+          table->numerics == Numerics::Float32 || !is_quantised(panel_type(type));
+      std::vector<float> weights(cols);
       for (int row = 0; row < matrix.rows; ++row) {
         dequantize_row(matrix.view(), row, weights.data());
         for (int t = 0; t < x.rows; ++t) {
           double expected = 0.0;
           double allowed = 0.0;
-          for (std::size_t c = 0; c < 192; ++c) {
-            const std::size_t at = static_cast<std::size_t>(t) * 192 + c;
+          for (std::size_t c = 0; c < cols; ++c) {
+            const std::size_t at = static_cast<std::size_t>(t) * cols + c;
             expected += static_cast<double>(weights[c]) * static_cast<double>(x.f32[at]);
             const double step = static_cast<double>(x.scale[at / 32]) * 0.5;
             const double rounding = 4e-6 * std::abs(static_cast<double>(x.f32[at]));
@@ -101,10 +100,10 @@ TEST(Matmul, EveryLevelHasTheBitsOfScalarInt8) {
   std::mt19937 random(3);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 60; ++round) {
-      const WeightType type = kQuantised[round % 3];
+    for (int round = 0; round < 160; ++round) {
+      const FileType type = kQuantisedPanels[static_cast<std::size_t>(round) % kPanelTypes];
       const RandomMatrix matrix(type, pick(random, 1, 90), 32 * pick(random, 1, 48), random);
-      RandomActivations x(round < 36 ? 1 + round / 3 : pick(random, 1, 70), matrix.cols, random);
+      RandomActivations x(round < 96 ? 1 + round / 8 : pick(random, 1, 70), matrix.cols, random);
       scalar().quantize(x.view(), 0, x.rows);
       const OutputMode mode = round % 2 == 0 ? OutputMode::Store : OutputMode::Add;
       ASSERT_TRUE(same_bits(product(*table, matrix.view(), x.view(), mode, 0.7F),
@@ -119,7 +118,7 @@ TEST(Matmul, ManyActivationRowsHaveTheBitsOfScalarInt8) {
   std::mt19937 random(4);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (const WeightType type : kQuantised) {
+    for (const FileType type : kQuantisedPanels) {
       const RandomMatrix matrix(type, 33, 1536, random);
       RandomActivations x(300, 1536, random);
       scalar().quantize(x.view(), 0, x.rows);
@@ -134,23 +133,30 @@ TEST(Matmul, LargestSumsDoNotOverflow) {
   std::mt19937 random(5);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (const WeightType type : kQuantised) {
+    for (const FileType type : kQuantisedPanels) {
       for (const float sign : {1.0F, -1.0F}) {
-        for (const int tokens : {1, 2, 3, 4, 7, 12}) {
+        for (const int tokens : {1, 2, 3, 4, 7, 12, 17}) {
+          const bool low = tokens % 2 == 0;
           RandomMatrix matrix(type, 16, 64, random);
-          const std::size_t block = file_row_bytes(type, 32);
-          const std::size_t header = type == WeightType::Q4_1 ? 4 : 2;
+          const std::size_t block = file_format(type).bytes;
+          std::vector<bool> is_half(block);
+          for (const std::size_t at : half_offsets(type)) is_half[at] = is_half[at + 1] = true;
           for (std::size_t i = 0; i < matrix.file.size(); ++i) {
-            if (i % block < header) continue;
-            matrix.file[i] = type == WeightType::Q8_0 ? std::byte{0x7f} : std::byte{0xff};
+            if (is_half[i % block]) continue;
+            // Q6_K: factors of -128 times weights of -32 are larger than 127 times 31.
+            const bool factors = type == FileType::Q6_K && i % block >= 192;
+            matrix.file[i] = type == FileType::Q8_0 ? std::byte{0x7f}
+                             : factors               ? std::byte{0x80}
+                             : type == FileType::Q6_K && low ? std::byte{0}
+                                                             : std::byte{0xff};
           }
-          pack_panels(type, matrix.file.data(), 16, 64, 0, 1, matrix.panels.data());
-          RandomActivations x(tokens, 64, random);
+          pack_panels(type, matrix.file.data(), 16, matrix.cols, 0, 1, matrix.panels.data());
+          RandomActivations x(tokens, matrix.cols, random);
           x.f32.assign(x.f32.size(), sign * 3.0F);
           table->quantize(x.view(), 0, x.rows);
           ASSERT_TRUE(same_bits(product(*table, matrix.view(), x.view()),
                                 product(scalar(), matrix.view(), x.view())));
-          std::vector<float> weights(64);
+          std::vector<float> weights(static_cast<std::size_t>(matrix.cols));
           dequantize_row(matrix.view(), 3, weights.data());
           double expected = 0.0;
           for (const float weight : weights) expected += static_cast<double>(weight * sign * 3.0F);
@@ -167,8 +173,8 @@ TEST(Matmul, RowBitsDependOnTheRowAlone) {
   std::mt19937 random(6);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 30; ++round) {
-      const WeightType type = kAllTypes[round % 5];
+    for (int round = 0; round < 56; ++round) {
+      const FileType type = kAllFileTypes[static_cast<std::size_t>(round) % std::size(kAllFileTypes)];
       const RandomMatrix matrix(type, pick(random, 1, 120), 32 * pick(random, 1, 20), random);
       const PanelMatrix w = matrix.view();
       RandomActivations x(pick(random, 2, 70), matrix.cols, random);
@@ -196,10 +202,10 @@ TEST(Matmul, WritesOnlyTheOutputsOfItsPanels) {
   std::mt19937 random(7);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (const WeightType type : kAllTypes) {
-      for (const int tokens : {1, 3, 8}) {
+    for (const FileType type : kAllFileTypes) {
+      for (const int tokens : {1, 3, 8, 19}) {
         const RandomMatrix matrix(type, 60, 64, random);
-        RandomActivations x(tokens, 64, random);
+        RandomActivations x(tokens, matrix.cols, random);
         table->quantize(x.view(), 0, x.rows);
         std::vector<float> out(static_cast<std::size_t>(tokens) * 70, 9.0F);
         table->matmul(matrix.view(), x.view(), 1, 2, out.data(), 70, OutputMode::Store);
@@ -216,7 +222,7 @@ TEST(Matmul, WritesOnlyTheOutputsOfItsPanels) {
 
 TEST(Matmul, NoRowsAndNoPanelsAreFine) {
   std::mt19937 random(8);
-  const RandomMatrix matrix(WeightType::Q4_1, 32, 64, random);
+  const RandomMatrix matrix(FileType::Q4_1, 32, 64, random);
   RandomActivations x(4, 64, random);
   for (const KernelTable* table : tested_tables()) {
     float out = 5.0F;

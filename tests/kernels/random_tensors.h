@@ -3,25 +3,43 @@
 
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/kernel_table.h"
 
 namespace turnstile::kernels {
 
+inline constexpr FileType kAllFileTypes[] = {
+    FileType::F32,  FileType::F16,  FileType::BF16, FileType::Q8_0, FileType::Q4_0,
+    FileType::Q4_1, FileType::Q5_0, FileType::Q5_1, FileType::Q4_K, FileType::Q5_K,
+    FileType::Q6_K, FileType::Q2_K, FileType::Q3_K, FileType::IQ4_NL};
+// One file type for each quantised panel type.
+inline constexpr FileType kQuantisedPanels[] = {FileType::Q8_0, FileType::Q4_0, FileType::Q4_1,
+                                                FileType::Q5_0, FileType::Q5_1, FileType::Q4_K,
+                                                FileType::Q5_K, FileType::Q6_K};
+
+std::string name_of(FileType type);
+
 // A matrix as a file holds it and as panels. Scales, minima and floats are of ordinary size, signs
-// included; quantised bytes cover their whole range.
+// included; quantised bytes cover their whole range. `cols` is rounded up to whole blocks.
 struct RandomMatrix {
-  RandomMatrix(WeightType type, int rows, int cols, std::mt19937& random);
+  RandomMatrix(FileType type, int rows, int cols, std::mt19937& random);
 
   std::vector<std::byte> file;
   std::vector<std::byte> panels;
-  PanelMatrix view() const { return {type, rows, cols, panels.data()}; }
+  PanelMatrix view() const { return {panel_type(type), rows, cols, panels.data()}; }
 
-  WeightType type;
+  FileType type;
   int rows;
   int cols;
 };
+
+// `cols` rounded up to whole blocks of the type.
+int whole_blocks(FileType type, int cols);
+
+// Where the half-precision numbers of a block of a quantised type lie.
+std::vector<std::size_t> half_offsets(FileType type);
 
 struct RandomActivations {
   RandomActivations(int rows, int cols, std::mt19937& random);

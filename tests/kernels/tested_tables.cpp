@@ -1,18 +1,26 @@
 #include "tests/kernels/tested_tables.h"
 
 #if defined(TURNSTILE_TEST_EMULATED_AVX512)
+#include "tests/kernels/emulated_amx.h"
 #include "tests/kernels/emulated_avx512.h"
+#endif
+#if defined(__x86_64__)
+#include "tests/kernels/emulated_avxvnni.h"
 #endif
 
 namespace turnstile::kernels {
 
 std::vector<const KernelTable*> tested_tables() {
   std::vector<const KernelTable*> tables;
-  for (const Level level : {Level::Scalar, Level::Avx2, Level::Avx512Vnni}) {
+  for (const Level level : kLevels) {
     if (level_supported(level)) tables.push_back(&kernel_table(level, Numerics::Int8));
   }
 #if defined(TURNSTILE_TEST_EMULATED_AVX512)
   tables.push_back(&emulated_avx512_table());
+  tables.push_back(&emulated_amx_table());
+#endif
+#if defined(__x86_64__)
+  if (level_supported(Level::Avx2)) tables.push_back(&emulated_avxvnni_table());
 #endif
   return tables;
 }

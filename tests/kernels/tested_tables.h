@@ -1,7 +1,8 @@
 // tested_tables.h: the Int8 tables that a test runs over on this host.
 //
-// Beside the levels that the CPU has, AVX-512 VNNI is always there on SIMDe's emulation of the
-// instructions, which checks index logic and bits (not in sanitizer builds).
+// Beside the levels that the CPU has, the others are there on emulated instructions, which checks
+// index logic and bits: AVX-VNNI where there is AVX2; AVX-512 VNNI on SIMDe and AMX on that and
+// emulated_tiles.h everywhere, but not in sanitizer builds.
 #pragma once
 
 #include <string>

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
 #include <cstring>
-
-#include "kernels/half_float.h"
 
 namespace turnstile::tests {
 
@@ -49,33 +46,6 @@ class Writer {
 
   std::vector<std::byte> bytes;
 };
-
-void encode_block(GgufType type, const float* values, Writer& out) {
-  constexpr int kBlock = 32;
-  const auto [low, high] = std::minmax_element(values, values + kBlock);
-  const float largest = std::max(std::abs(*low), std::abs(*high));
-  if (type == GgufType::Q8_0) {
-    const float scale = largest / 127.0F;
-    out.number(kernels::float_to_half(scale));
-    for (int i = 0; i < kBlock; ++i) {
-      out.number(static_cast<std::int8_t>(scale == 0.0F ? 0 : std::lround(values[i] / scale)));
-    }
-    return;
-  }
-  const bool with_minimum = type == GgufType::Q4_1;
-  assert((with_minimum || type == GgufType::Q4_0) && "a type that tests write");
-  const float minimum = with_minimum ? *low : -8.0F * (largest / 7.0F);
-  const float scale = with_minimum ? (*high - *low) / 15.0F : largest / 7.0F;
-  out.number(kernels::float_to_half(scale));
-  if (with_minimum) out.number(kernels::float_to_half(minimum));
-  const auto level = [&](int i) {
-    const long steps = scale == 0.0F ? 0 : std::lround((values[i] - minimum) / scale);
-    return static_cast<std::uint8_t>(std::clamp(steps, 0L, 15L));
-  };
-  for (int i = 0; i < kBlock / 2; ++i) {
-    out.number(static_cast<std::uint8_t>(level(i) | level(i + kBlock / 2) << 4));
-  }
-}
 
 }  // namespace
 
@@ -127,19 +97,6 @@ std::vector<std::byte> GgufImage::serialize() const {
   for (const GgufImageTensor& tensor : tensors) {
     out.append(tensor.bytes.data(), tensor.bytes.size());
     out.pad();
-  }
-  return out.bytes;
-}
-
-std::vector<std::byte> encode_rows(GgufType type, const std::vector<float>& values) {
-  Writer out;
-  if (type == GgufType::F32) {
-    for (const float value : values) out.number(value);
-  } else if (type == GgufType::F16) {
-    for (const float value : values) out.number(kernels::float_to_half(value));
-  } else {
-    assert(values.size() % 32 == 0 && "whole blocks");
-    for (std::size_t i = 0; i < values.size(); i += 32) encode_block(type, values.data() + i, out);
   }
   return out.bytes;
 }

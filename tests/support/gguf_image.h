@@ -38,7 +38,4 @@ struct GgufImage {
   std::vector<std::byte> serialize() const;
 };
 
-// Row-major values as blocks of `type` (F32, F16, Q8_0, Q4_0 or Q4_1), rounded to nearest.
-std::vector<std::byte> encode_rows(engine::GgufType type, const std::vector<float>& values);
-
 }  // namespace turnstile::tests

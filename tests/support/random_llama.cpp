@@ -4,6 +4,8 @@
 #include <random>
 #include <string>
 
+#include "tests/support/gguf_blocks.h"
+
 namespace turnstile::tests {
 
 namespace {
@@ -96,7 +98,44 @@ std::vector<LlamaShape> special_shapes() {
   no_blocks.feed_forward = 72;
   no_blocks.rope_factors = true;
   no_blocks.types = {GgufType::F32, GgufType::F16};
-  return {mixed, odd_heads, no_blocks};
+
+  // K types need widths of 256; every K type, and heads of 128 values.
+  LlamaShape k_types;
+  k_types.layers = 2;
+  k_types.hidden = 256;
+  k_types.q_heads = 2;
+  k_types.kv_heads = 1;
+  k_types.head_dim = 128;
+  k_types.rotary_dim = 128;
+  k_types.feed_forward = 256;
+  k_types.types = {GgufType::Q6_K, GgufType::Q4_K, GgufType::Q5_K, GgufType::Q3_K, GgufType::Q2_K};
+
+  // Widths of 32 that no larger tile divides, and the 32-column types that are not mixed above.
+  LlamaShape small_blocks;
+  small_blocks.hidden = 160;
+  small_blocks.q_heads = 2;
+  small_blocks.kv_heads = 2;
+  small_blocks.head_dim = 80;
+  small_blocks.rotary_dim = 80;
+  small_blocks.feed_forward = 288;
+  small_blocks.tied = false;
+  small_blocks.types = {GgufType::Q5_0, GgufType::IQ4_NL, GgufType::Q5_1, GgufType::BF16};
+  return {mixed, odd_heads, no_blocks, k_types, small_blocks};
+}
+
+std::vector<LlamaShape> head_size_shapes() {
+  std::vector<LlamaShape> shapes;
+  for (const int head_dim : {64, 80, 96, 128, 256}) {
+    LlamaShape shape;
+    shape.hidden = 96;
+    shape.q_heads = 4;
+    shape.kv_heads = 2;
+    shape.head_dim = head_dim;
+    shape.rotary_dim = head_dim;
+    shape.types = {GgufType::Q8_0};
+    shapes.push_back(shape);
+  }
+  return shapes;
 }
 
 GgufImage random_llama(const LlamaShape& shape, std::uint32_t seed) {

@@ -29,8 +29,12 @@ struct LlamaShape {
 };
 
 // Shapes that meet every special case of the layer: mixed weight types; heads that are no whole
-// panels and an untied head; widths that are no multiple of 32 and one key head for all.
+// panels and an untied head; widths that are no multiple of 32 and one key head for all; K types;
+// the other types, and widths that no large tile divides.
 std::vector<LlamaShape> special_shapes();
+
+// One for each head size that is promised: 64, 80, 96, 128, 256.
+std::vector<LlamaShape> head_size_shapes();
 
 GgufImage random_llama(const LlamaShape& shape, std::uint32_t seed);
 

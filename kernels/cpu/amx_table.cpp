@@ -1,0 +1,26 @@
+#include "kernels/cpu/amx.h"
+#include "kernels/cpu/avx2.h"
+#include "kernels/cpu/avx512.h"
+#include "kernels/cpu/tables.h"
+
+namespace turnstile::kernels {
+namespace {
+
+constexpr KernelTable kTable{
+    .level = Level::Amx,
+    .numerics = Numerics::Int8,
+    .name = "amx int8",
+    .quantize = avx2::quantize,
+    .matmul = amx::matmul,
+    .rms_norm = avx2::rms_norm,
+    .rope = avx2::rope,
+    .swiglu = avx2::swiglu,
+    .kv_write = avx2::kv_write,
+    .attend = avx512::attend,
+};
+
+}  // namespace
+
+const KernelTable& amx_table() { return kTable; }
+
+}  // namespace turnstile::kernels
