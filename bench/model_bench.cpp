@@ -2,6 +2,7 @@
 //
 //   prefill/N        one prompt of N tokens in chunks of 512; tokens/s
 //   decode/S         S sequences, one token each, over 160 positions of context; tokens/s
+//   depth/D          one sequence, one token, over D positions of context
 //   parts/R          one step of R rows (512: a prompt) as its kernels alone on one thread; the
 //                    counters are the shares of products, head, attention and row-wise work
 //
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -126,6 +128,19 @@ void BM_Decode(benchmark::State& state) {
       static_cast<double>(sequences), benchmark::Counter::kIsIterationInvariantRate);
 }
 BENCHMARK(BM_Decode)->Name("decode")->Arg(1)->Arg(8)->Arg(32)->UseRealTime()->Unit(
+    benchmark::kMillisecond);
+
+// What the context costs does not depend on what is in it, so nothing is read into it first.
+void BM_Depth(benchmark::State& state) {
+  const auto depth = static_cast<std::uint32_t>(state.range(0));
+  std::vector<float> logits(model().vocab_size());
+  std::vector<kernels::BlockId> blocks(depth / kernels::kKvBlockTokens + 1);
+  std::iota(blocks.begin(), blocks.end(), 0);
+  const auto ids = some_tokens(1);
+  const StepSlice slice{ids, depth, blocks, true};
+  for (auto _ : state) model().forward({&slice, 1}, logits);
+}
+BENCHMARK(BM_Depth)->Name("depth")->Arg(0)->Arg(1024)->Arg(2048)->UseRealTime()->Unit(
     benchmark::kMillisecond);
 
 // The parts of one step on one thread, at the sizes of that step.
