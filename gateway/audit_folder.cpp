@@ -53,6 +53,17 @@ tl::expected<std::string, std::string> set_aside(const fs::path& path, std::uint
 
 }  // namespace
 
+tl::expected<FolderLock, std::string> lock_audit_folder(const fs::path& state_dir) {
+  const fs::path folder = state_dir / "audit";
+  for (const fs::path& needed : {state_dir, folder}) {
+    if (auto made = make_private_folder(needed); !made) return tl::unexpected(made.error());
+  }
+  auto lock = FolderLock::try_take(folder);
+  if (lock) return *std::move(lock);
+  return failure(folder, "another server writes its audit log here; stop it, or give this one a "
+                         "state_dir of its own.");
+}
+
 std::vector<AuditFileName> list_audit_files(const fs::path& audit_folder) {
   std::vector<AuditFileName> files;
   std::error_code error;

@@ -5,9 +5,18 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include <tl/expected.hpp>
+
+#include "gateway/whole_file.h"
+
 namespace turnstile::gateway {
+
+// Makes state_dir/audit if need be and keeps other servers out of it: two writers would break the
+// chain. Take it before open_audit_folder() and hold it while the log is open.
+tl::expected<FolderLock, std::string> lock_audit_folder(const std::filesystem::path& state_dir);
 
 struct AuditFileName {
   std::uint64_t number = 0;

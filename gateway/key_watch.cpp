@@ -1,17 +1,23 @@
 #include "gateway/key_watch.h"
 
-#include <algorithm>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "gateway/log.h"
 
 namespace turnstile::gateway {
 namespace {
 
-const policy::KeyNode* find(const std::vector<policy::KeyNode>& keys, std::string_view id) {
-  const auto found = std::find_if(keys.begin(), keys.end(),
-                                  [id](const policy::KeyNode& key) { return key.id == id; });
-  return found == keys.end() ? nullptr : &*found;
+// Ten thousand keys may change at once, so none is looked for by going through all.
+using KeysById = std::unordered_map<std::string_view, const policy::KeyNode*>;
+
+KeysById by_id(const std::vector<policy::KeyNode>& keys) {
+  KeysById found;
+  found.reserve(keys.size());
+  for (const policy::KeyNode& key : keys) found.emplace(key.id, &key);
+  return found;
 }
 
 }  // namespace
@@ -35,18 +41,20 @@ void KeyWatch::tick() {
   }
   const std::vector<policy::KeyNode> before =
       std::exchange(known_, context_.keys.nodes());
+  const KeysById old_keys = by_id(before);
   for (const policy::KeyNode& key : known_) {
-    const policy::KeyNode* old = find(before, key.id);
-    if (old == nullptr) {
+    const auto old = old_keys.find(key.id);
+    if (old == old_keys.end()) {
       note("added", key);
-    } else if (key.disabled && !old->disabled) {
+    } else if (key.disabled && !old->second->disabled) {
       note("revoked", key);
-    } else if (!(key == *old)) {
+    } else if (!(key == *old->second)) {
       note("changed", key);
     }
   }
+  const KeysById new_keys = by_id(known_);
   for (const policy::KeyNode& key : before) {
-    if (find(known_, key.id) == nullptr) note("removed", key);
+    if (!new_keys.contains(key.id)) note("removed", key);
   }
   context_.metrics.on_key_reload("applied");
   apply();

@@ -23,6 +23,15 @@ void sync_folder(const fs::path& folder) {
   ::close(descriptor);
 }
 
+// Whether the file's last byte is something else than a line feed: a crash or a full disk left part
+// of a line.
+bool ends_in_a_line(int descriptor, std::uint64_t bytes) {
+  char last = '\n';
+  const bool is_read = bytes > 0 && ::pread(descriptor, &last, 1,
+                                            static_cast<off_t>(bytes - 1)) == 1;
+  return is_read && last != '\n';
+}
+
 std::uint64_t first_free_number(const fs::path& folder, const std::string& name) {
   std::uint64_t next = 1;
   std::error_code error;
@@ -86,11 +95,16 @@ tl::expected<void, std::string> LineFile::open(const LineFileSettings& settings)
 }
 
 tl::expected<void, std::string> LineFile::open_current() {
-  descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  descriptor_ = ::open(path().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (descriptor_ < 0) return failure("the file cannot be opened for writing");
   struct stat status {};
   bytes_ = ::fstat(descriptor_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
   sync_folder(settings_.folder);
+  // The next line begins a line of its own; the torn one stays as what a reader can see and skip.
+  if (!is_in_line_ && ends_in_a_line(descriptor_, bytes_)) {
+    if (::write(descriptor_, "\n", 1) != 1) return failure("its torn last line cannot be ended");
+    ++bytes_;
+  }
   return {};
 }
 

@@ -5,7 +5,7 @@
 //
 // write() takes lines off the front of a buffer as the kernel accepts them; after a failure the
 // buffer begins with what is still to be written, possibly in the middle of a line, and the next
-// write() goes on there.
+// write() goes on there. open() ends a line that a crash tore, so that the next one stands alone.
 //
 // Thread: the line writer's. Errors: a sentence with the path.
 #pragma once

@@ -9,6 +9,7 @@
 
 #include <sys/resource.h>
 
+#include "gateway/audit_folder.h"
 #include "gateway/engine_thread.h"
 #include "gateway/event_loop.h"
 #include "gateway/json_text.h"
@@ -186,7 +187,10 @@ ExitCode serve(const Config& config, Surroundings around) {
   const std::string public_url = scheme + (*open_to_all)->address().text();
   const std::string admin_url = "http://" + (*admin)->address().text();
 
-  auto served = load_served_model(config.models.front(), around.err);
+  const auto audit_lock = lock_audit_folder(config.server.state_dir);
+  if (!audit_lock) return environment_fault(around.err, audit_lock.error());
+
+  auto served = load(config.models.front(), around.err);
   if (!served) return environment_fault(around.err, served.error());
 
   auto audit_start = open_audit_folder(config.server.state_dir);

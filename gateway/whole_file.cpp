@@ -40,8 +40,12 @@ bool write_and_sync(int descriptor, std::string_view text) {
   return ok;
 }
 
+int open_folder(const fs::path& folder) {
+  return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor = open_folder(folder);
   if (descriptor < 0) return;
   ::fsync(descriptor);
   ::close(descriptor);
@@ -109,10 +113,17 @@ bool is_open_to_others(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && (status.st_mode & 077U) != 0;
 }
 
-FolderLock::FolderLock(const fs::path& folder)
-    : descriptor_(::open(folder.empty() ? "." : folder.c_str(),
-                         O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+FolderLock::FolderLock(const fs::path& folder) : descriptor_(open_folder(folder)) {
   if (descriptor_ >= 0) ::flock(descriptor_, LOCK_EX);
+}
+
+std::optional<FolderLock> FolderLock::try_take(const fs::path& folder) {
+  FolderLock lock;
+  lock.descriptor_ = open_folder(folder);
+  const bool is_taken = lock.descriptor_ >= 0 &&
+                        ::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (is_taken) return std::nullopt;
+  return lock;
 }
 
 FolderLock::~FolderLock() {

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <tl/expected.hpp>
 
@@ -28,17 +30,24 @@ tl::expected<void, std::string> create_file(const std::filesystem::path& path,
 // Whether group or others may read or write it.
 bool is_open_to_others(const std::filesystem::path& path);
 
-// Holds an exclusive lock on a folder for as long as it lives, so that two commands do not edit the
-// same file at once. A folder that cannot be locked is not locked: the rename is still atomic.
+// Holds an exclusive lock on a folder for as long as it lives, so that two programs do not write the
+// same files at once; the kernel takes it back when the process ends in any way. Where a folder
+// cannot be locked at all (some network file systems) it is not: the rename is still atomic.
 class FolderLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder);
+  explicit FolderLock(const std::filesystem::path& folder);  // waits for the one who holds it
+
+  // Absent when somebody else holds it.
+  static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
+
   ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
+  FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FolderLock& operator=(FolderLock&&) = delete;
 
  private:
-  int descriptor_;
+  FolderLock() = default;
+
+  int descriptor_ = -1;
 };
 
 }  // namespace turnstile::gateway

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gateway/audit.h"
+#include "gateway/audit_folder.h"
 #include "gateway/audit_line.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_lines.h"
@@ -283,6 +284,20 @@ TEST(AuditFolder, ADamagedEndIsNotContinued) {
   const auto start = open_audit_folder(state.path());
   ASSERT_FALSE(start);
   EXPECT_NE(start.error().find("turnstile audit verify"), std::string::npos);
+}
+
+// Two servers with one state_dir each numbered their own records: the chain broke at once.
+TEST(AuditFolder, ASecondServerIsKeptOutUntilTheFirstEnds) {
+  TempFolder state;
+  {
+    const auto first = lock_audit_folder(state.path());
+    ASSERT_TRUE(first) << first.error();
+    const auto second = lock_audit_folder(state.path());
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().find((state / "audit").string()), std::string::npos);
+    EXPECT_NE(second.error().find("state_dir"), std::string::npos);
+  }
+  EXPECT_TRUE(lock_audit_folder(state.path()));
 }
 
 }  // namespace

@@ -123,6 +123,63 @@ TEST(LineWriter, AFullDiskIsSeenAndLinesWait) {
 TEST(LineFile, NumbersOfFileNamesAreReadStrictly) {
   EXPECT_EQ(number_of("audit-000007.jsonl", "audit"), 7U);
   EXPECT_EQ(number_of("audit-1234567.jsonl", "audit"), 1'234'567U);
+// No file of this process may grow beyond so many bytes, as on a disk that is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : old_signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &old_);
+    rlimit limit = old_;
+    limit.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, old_signal_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit old_{};
+  void (*old_signal_)(int);
+};
+
+// More lines than the high mark, while the disk takes none: each write() returns at once, and once
+// there is room again every line is in the file, in order.
+TEST(LineWriter, AFullDiskNeverMakesTheCallerWaitAndLosesNothing) {
+  TempFolder state;
+  std::string expected;
+  {
+    auto writer = LineWriter::open({state.path()});
+    ASSERT_TRUE(writer) << writer.error();
+    {
+      const FileSizeLimit full(10'000);
+      const std::string rest(200, 'x');
+      for (std::size_t i = 0; i < LineWriter::kHighMarkLines + 5'000; ++i) {
+        const std::string line = std::to_string(i) + rest + "\n";
+        (*writer)->write(LineStream::Audit, line);
+        expected += line;
+      }
+      EXPECT_FALSE((*writer)->flush());
+      EXPECT_FALSE((*writer)->is_writable());
+    }
+  }
+  EXPECT_EQ(state.read("audit/audit-000001.jsonl"), expected) << "closing writes what waited";
+}
+
+// requests.jsonl is not a chain, so nobody moves a torn line aside; the line after it must be whole.
+TEST(LineFile, ALineAfterATornOneStandsAlone) {
+  TempFolder folder;
+  folder.write("requests.jsonl", "{\"a\":1}\n{\"b\":");
+  for (int start = 0; start < 2; ++start) {
+    LineFile file;
+    ASSERT_TRUE(file.open({folder.path(), "requests", std::nullopt, 1'000}));
+    std::string lines = "{\"c\":1}\n";
+    ASSERT_TRUE(file.write(lines));
+  }
+  EXPECT_EQ(folder.read("requests.jsonl"), "{\"a\":1}\n{\"b\":\n{\"c\":1}\n{\"c\":1}\n");
+}
+
   for (const char* name : {"audit-7.jsonl", "audit-000000.jsonl", "audit-000007.jsonl.bak",
                            "xaudit-000007.jsonl", "audit.jsonl", "audit-00000x.jsonl", ""}) {
     EXPECT_FALSE(number_of(name, "audit")) << name;
