@@ -85,6 +85,12 @@ tl::expected<DetokenizeRequest, ApiError> RequestParser::parse_detokenize(
     } else if (field.key == "tokens") {
       auto ids = read_token_ids(field.value, "tokens", facts);
       if (!ids) return tl::unexpected(ids.error());
+      // Two bytes of a body may stand for a hundred of an answer: no more than a request could hold.
+      if (ids->size() > facts.max_model_len) {
+        return json_field::invalid("tokens", "must hold at most " +
+                                                 std::to_string(facts.max_model_len) +
+                                                 " ids, the model's context");
+      }
       request.tokens = std::move(*ids);
       has_tokens = true;
     }

@@ -2,8 +2,8 @@
 //
 // Included by the readers of turnstile.toml and keys.toml only: toml++ is a heavy header.
 //
-// Limits: toml++ recurses once per part of a dotted key, so a key of a million parts would end the
-// process; a file over kMaxTomlBytes or a key over kMaxKeyParts is refused before it is parsed.
+// Limits: a file over kMaxTomlBytes or a key of too many parts (policy/long_key.h) is refused before
+// it is parsed.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,6 @@
 namespace turnstile::gateway {
 
 inline constexpr std::size_t kMaxTomlBytes = 4 << 20;
-inline constexpr std::size_t kMaxKeyParts = 16;
 
 tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const std::string& file);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <toml++/toml.h>
 
+#include "policy/long_key.h"
+
 namespace turnstile::policy {
 namespace {
 
@@ -61,6 +63,10 @@ const DocumentValue::Member* DocumentValue::find(std::string_view name) const {
 }
 
 tl::expected<DocumentValue, SyntaxError> parse_document(std::string_view text) {
+  if (const auto line = find_long_key(text)) {
+    return tl::unexpected(
+        SyntaxError{{*line, 1}, "a key has more than 16 parts; none that exists has"});
+  }
   try {
     return convert(toml::parse(text));
   } catch (const toml::parse_error& error) {

@@ -365,6 +365,21 @@ TEST(DetokenizeRequest, IdsMustBeInTheVocabulary) {
   EXPECT_FALSE(parser.parse_detokenize("{}", kFacts));
 }
 
+// 4 MiB of ids gave an answer of 45 MB.
+TEST(DetokenizeRequest, NoMoreIdsThanTheContextHolds) {
+  RequestParser parser{JsonLimits{}};
+  const auto body = [](std::size_t count) {
+    std::string ids = "1";
+    for (std::size_t i = 1; i < count; ++i) ids += ",1";
+    return R"({"tokens":[)" + ids + "]}";
+  };
+  EXPECT_TRUE(parser.parse_detokenize(body(kFacts.max_model_len), kFacts));
+  const auto refused = parser.parse_detokenize(body(kFacts.max_model_len + 1), kFacts);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(to_string(refused.error().code), "invalid_value");
+  EXPECT_EQ(refused.error().param, "tokens");
+}
+
 // Whatever bytes arrive, the answer is a request or an error.
 TEST(RequestParser, SurvivesEveryTruncationAndManyBitFlips) {
   const std::string body = chat(
