@@ -120,9 +120,6 @@ TEST(LineWriter, AFullDiskIsSeenAndLinesWait) {
   EXPECT_FALSE((*writer)->is_writable());
 }
 
-TEST(LineFile, NumbersOfFileNamesAreReadStrictly) {
-  EXPECT_EQ(number_of("audit-000007.jsonl", "audit"), 7U);
-  EXPECT_EQ(number_of("audit-1234567.jsonl", "audit"), 1'234'567U);
 // No file of this process may grow beyond so many bytes, as on a disk that is full.
 class FileSizeLimit {
  public:
@@ -180,6 +177,9 @@ TEST(LineFile, ALineAfterATornOneStandsAlone) {
   EXPECT_EQ(folder.read("requests.jsonl"), "{\"a\":1}\n{\"b\":\n{\"c\":1}\n{\"c\":1}\n");
 }
 
+TEST(LineFile, NumbersOfFileNamesAreReadStrictly) {
+  EXPECT_EQ(number_of("audit-000007.jsonl", "audit"), 7U);
+  EXPECT_EQ(number_of("audit-1234567.jsonl", "audit"), 1'234'567U);
   for (const char* name : {"audit-7.jsonl", "audit-000000.jsonl", "audit-000007.jsonl.bak",
                            "xaudit-000007.jsonl", "audit.jsonl", "audit-00000x.jsonl", ""}) {
     EXPECT_FALSE(number_of(name, "audit")) << name;
