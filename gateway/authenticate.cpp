@@ -22,9 +22,9 @@ ApiError error_of(AuthFailure why) {
 
 }  // namespace
 
-tl::expected<Principal, ApiError> authenticate(const Session& session, SpineContext& context) {
-  auto principal =
-      context.keys.authenticate(session.head().authorization, context.clock.wall());
+tl::expected<Principal, ApiError> authenticate(Session& session, SpineContext& context) {
+  auto principal = context.keys.authenticate(session.head().authorization, context.clock.wall(),
+                                             session.known_key());
   if (principal) return std::move(*principal);
   ApiError error = error_of(principal.error().why);
   context.metrics.on_auth_failure();

@@ -124,6 +124,11 @@ bool equal_in_constant_time(const KeyHash& a, const KeyHash& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  assert(a.size() == b.size() && "the length is no secret and was compared before");
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 std::string hash_text(const KeyHash& hash) {
   std::string text(kHashPrefix);
   for (const unsigned char byte : hash) {

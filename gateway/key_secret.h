@@ -49,6 +49,8 @@ class KeyHasher {
 };
 
 bool equal_in_constant_time(const KeyHash& a, const KeyHash& b);
+// Texts of equal length.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 // "hmac-sha256:" + 64 lower-case hexadecimal digits, as keys.toml has it.
 std::string hash_text(const KeyHash& hash);

@@ -59,22 +59,40 @@ struct KeyStore::State {
 
   KeyHasher hasher;
   std::vector<KeyEntry> entries;
+  std::uint64_t generation = 0;  // counts set_entries()
   std::unordered_map<std::string_view, std::size_t> by_public_id;  // views into entries
   std::unordered_map<std::string_view, std::size_t> by_id;
   fs::path file;  // empty: made from text
   std::optional<Stamp> stamp;
   std::vector<ConfigError> errors;
 
+  // The entry of this secret.
+  std::optional<std::size_t> find(std::string_view secret);
+
   void set_entries(std::vector<KeyEntry> read) {
     by_public_id.clear();
     by_id.clear();
     entries = std::move(read);
+    ++generation;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       by_public_id.emplace(entries[i].public_id, i);
       by_id.emplace(entries[i].node.id, i);
     }
   }
 };
+
+// The same work for malformed, unknown and wrong keys.
+std::optional<std::size_t> KeyStore::State::find(std::string_view secret) {
+  const auto public_id = public_id_of(secret);
+  const auto found = public_id ? by_public_id.find(*public_id) : by_public_id.end();
+  const bool is_listed = found != by_public_id.end();
+  static constexpr KeyHash kNoHash{};
+  const KeyHash hash = hasher.hash(public_id ? secret : kDummySecret);
+  const bool is_equal =
+      equal_in_constant_time(hash, is_listed ? entries[found->second].hash : kNoHash);
+  if (!is_listed || !is_equal) return std::nullopt;
+  return found->second;
+}
 
 KeyStore::KeyStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
 KeyStore::~KeyStore() = default;
@@ -129,31 +147,23 @@ tl::expected<std::string, std::string> read_pepper(const fs::path& file) {
 }
 
 tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view authorization,
-                                                          WallTime now) const {
-  const auto secret = bearer(authorization);
-  if (!secret) return tl::unexpected(AuthError{AuthFailure::Missing, {}});
-
-  const auto public_id = public_id_of(*secret);
-  const KeyEntry* entry = nullptr;
-  std::size_t index = 0;
-  if (public_id) {
-    const auto found = state_->by_public_id.find(*public_id);
-    if (found != state_->by_public_id.end()) {
-      index = found->second;
-      entry = &state_->entries[index];
-    }
+                                                          WallTime now, KnownKey& known) const {
+  const bool is_known = known.generation == state_->generation &&
+                        known.authorization.size() == authorization.size() &&
+                        equal_in_constant_time(known.authorization, authorization);
+  if (!is_known) {
+    const auto secret = bearer(authorization);
+    if (!secret) return tl::unexpected(AuthError{AuthFailure::Missing, {}});
+    const auto index = state_->find(*secret);
+    if (!index) return tl::unexpected(AuthError{AuthFailure::Invalid, {}});
+    known = {std::string(authorization), state_->generation, *index};
   }
-  // The same work for malformed, unknown and wrong keys.
-  static constexpr KeyHash kNoHash{};
-  const KeyHash hash = state_->hasher.hash(public_id ? *secret : kDummySecret);
-  const bool is_equal = equal_in_constant_time(hash, entry != nullptr ? entry->hash : kNoHash);
-  if (entry == nullptr || !is_equal) return tl::unexpected(AuthError{AuthFailure::Invalid, {}});
-
-  Principal principal{entry->node.id, entry->node.team, index};
-  if (!entry->is_in_use()) {
+  const KeyEntry& entry = state_->entries[known.index];
+  Principal principal{entry.node.id, entry.node.team, known.index};
+  if (!entry.is_in_use()) {
     return tl::unexpected(AuthError{AuthFailure::Disabled, std::move(principal)});
   }
-  if (entry->expires && now >= *entry->expires) {
+  if (entry.expires && now >= *entry.expires) {
     return tl::unexpected(AuthError{AuthFailure::Expired, std::move(principal)});
   }
   return principal;

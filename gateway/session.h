@@ -51,6 +51,7 @@ class Session final : private ConnectionSink {
   const PeerAddress& peer() const { return connection_->peer(); }
   Mailbox& mailbox() { return mailbox_; }
   Deadline& deadline() { return deadline_; }
+  KnownKey& known_key() { return known_key_; }
 
   // Reads the whole body within its time. The error is the answer to give; absent when the client
   // is gone and nobody is there to answer.
@@ -106,6 +107,7 @@ class Session final : private ConnectionSink {
   Deadline deadline_;
   HttpReader reader_;
   std::string request_id_;
+  KnownKey known_key_;
 
   std::unique_ptr<char[]> input_;  // LimitsConfig::read_buffer_bytes
   std::size_t input_begin_ = 0;

@@ -289,6 +289,53 @@ TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
   EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish) << "gone";
 }
 
+// What a connection remembers of its key saves the hash, never a check.
+TEST(KeyStore, AKeyThatTheConnectionHasShownIsCheckedLikeANewOne) {
+  Fixture f;
+  const std::string other = make_secret(f.random);
+  std::string keys = file_with(f.secret, "anna");
+  keys = *with_key(keys, entry_for(other, "bert"));
+  Files files(keys);
+  auto store = files.load();
+  ASSERT_TRUE(store);
+  KnownKey known;
+  const auto ask = [&](const std::string& secret) {
+    return store->authenticate("Bearer " + secret, f.clock.wall(), known);
+  };
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(ask(f.secret));
+    EXPECT_EQ(ask(f.secret)->key_id, "anna");
+    EXPECT_EQ(ask(other)->key_id, "bert") << "another key on the same connection";
+  }
+  ASSERT_TRUE(ask(f.secret));
+  std::string wrong = f.secret;
+  wrong.back() = wrong.back() == '0' ? '1' : '0';
+  EXPECT_EQ(ask(wrong).error().why, AuthFailure::Invalid);
+  EXPECT_EQ(ask(f.secret.substr(0, 49)).error().why, AuthFailure::Invalid);
+  EXPECT_EQ(store->authenticate("", f.clock.wall(), known).error().why, AuthFailure::Missing);
+
+  // The entries move, and one of them is revoked.
+  ASSERT_TRUE(ask(other));
+  const auto edited = with_revoked(file_with(other, "bert"), "bert", false);
+  ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
+  ASSERT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(ask(other).error().why, AuthFailure::Disabled);
+  EXPECT_EQ(ask(f.secret).error().why, AuthFailure::Invalid) << "no longer listed";
+}
+
+TEST(KeyStore, AKnownKeyExpiresWhileItsConnectionIsOpen) {
+  Fixture f;
+  KeyEntry entry = entry_for(f.secret, "anna");
+  entry.expires = f.clock.wall() + 10s;
+  auto store = KeyStore::from_text(*with_key("", entry), kPepper);
+  ASSERT_TRUE(store);
+  KnownKey known;
+  const std::string header = "Bearer " + f.secret;
+  EXPECT_TRUE(store->authenticate(header, f.clock.wall(), known));
+  f.clock.advance(11s);
+  EXPECT_EQ(store->authenticate(header, f.clock.wall(), known).error().why, AuthFailure::Expired);
+}
+
 TEST(KeyStore, MissingFilesAndAnOpenPepperAreTheEnvironmentsFault) {
   Fixture f;
   Files files(file_with(f.secret, "anna"));
