@@ -127,7 +127,7 @@ AuditLog::~AuditLog() = default;
 void AuditLog::refused(const RequestRecord& record) {
   assert(record.outcome == RequestOutcome::Refused && "a refusal");
   const policy::Instant now = state_->clock.now();
-  state_->write_due(now);
+  if (state_->sink.is_writable()) state_->write_due(now);
   if (state_->refusals.note(now, record)) state_->write_refusal(record, 1);
 }
 
@@ -146,9 +146,10 @@ void AuditLog::ended(const RequestRecord& record) {
 
 void AuditLog::stranger(std::string_view address, std::string_view code, int status) {
   const policy::Instant now = state_->clock.now();
-  state_->write_due(now);
+  const bool is_writable = state_->sink.is_writable();
+  if (is_writable) state_->write_due(now);
   std::string_view name;
-  if (state_->strangers.note(now, address, code, status, name)) {
+  if (state_->strangers.note(now, address, code, status, is_writable, name)) {
     state_->write_stranger(name, code, status, 1);
   }
 }
@@ -173,12 +174,14 @@ void AuditLog::key(std::string_view key_id, std::string_view team, std::string_v
 bool AuditLog::durable(std::uint64_t seq) const { return seq <= state_->head.seq; }
 
 void AuditLog::tick() {
+  if (!state_->sink.is_writable()) return;
   const policy::Instant now = state_->clock.now();
   state_->write_due(now);
   if (state_->checkpoint_due && now >= *state_->checkpoint_due) state_->append_checkpoint();
 }
 
 std::optional<policy::Instant> AuditLog::next_deadline() const {
+  if (!state_->sink.is_writable()) return std::nullopt;
   std::optional<policy::Instant> next = state_->checkpoint_due;
   for (const auto& other : {state_->refusals.next_deadline(), state_->strangers.next_deadline()}) {
     if (other) next = std::min(next.value_or(*other), *other);

@@ -19,6 +19,9 @@
 //   recovered   the file ended in part of a line (a crash); the part was moved aside
 //   checkpoint  each 1,000 records or 60 s with records: seq and head of the chain
 //
+// While the sink is not writable nobody gets a line for nothing: strangers are only counted, and
+// what is merged, as the checkpoint, waits until the sink is writable again.
+//
 // Above 100 refusals in a second by one key, the rest of that second becomes one record with a
 // `count`, here and in requests.jsonl; the sums over `count` equal the metrics.
 //

@@ -46,7 +46,7 @@ void RefusalCoalescer::take_due(policy::Instant now, std::vector<Group>& out) {
 }
 
 bool StrangerCoalescer::note(policy::Instant now, std::string_view address, std::string_view code,
-                             int status, std::string_view& record_address) {
+                             int status, bool may_write, std::string_view& record_address) {
   auto window = windows_.find(address);
   if (window == windows_.end() && windows_.size() >= kMaxAddresses) {
     address = "other";
@@ -56,13 +56,13 @@ bool StrangerCoalescer::note(policy::Instant now, std::string_view address, std:
   if (is_first) {
     window = windows_.emplace(std::string(address), Window{now + kWindow, code, status, 0}).first;
     next_deadline_ = std::min(next_deadline_.value_or(window->second.ends), window->second.ends);
-  } else {
-    window->second.code = code;
-    window->second.status = status;
-    ++window->second.count;
   }
   record_address = window->first;
-  return is_first;
+  if (is_first && may_write) return true;
+  window->second.code = code;
+  window->second.status = status;
+  ++window->second.count;
+  return false;
 }
 
 void StrangerCoalescer::take_due(policy::Instant now, std::vector<Group>& out) {

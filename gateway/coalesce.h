@@ -79,9 +79,10 @@ class StrangerCoalescer {
     std::uint64_t count = 0;
   };
 
-  // As RefusalCoalescer; `record_address` is set to the name to write ("other" when too many).
+  // As RefusalCoalescer; without `may_write` the first one is counted as well. `record_address` is
+  // set to the name to write ("other" when too many).
   bool note(policy::Instant now, std::string_view address, std::string_view code, int status,
-            std::string_view& record_address);
+            bool may_write, std::string_view& record_address);
   void take_due(policy::Instant now, std::vector<Group>& out);
   std::optional<policy::Instant> next_deadline() const { return next_deadline_; }
 

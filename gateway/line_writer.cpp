@@ -53,7 +53,7 @@ struct LineWriter::State {
   std::uint64_t accepted = 0;
 
   // Between them.
-  moodycamel::ConcurrentQueue<QueuedLine> queue{kMaxQueuedLines};
+  moodycamel::ConcurrentQueue<QueuedLine> queue{kHighMarkLines};
   std::atomic<std::size_t> queued_lines{0};
   std::atomic<std::size_t> queued_bytes{0};
   std::atomic<std::uint64_t> synced{0};  // lines that are on disk
@@ -108,11 +108,6 @@ LineWriter::~LineWriter() {
 
 void LineWriter::write(LineStream stream, std::string_view line) {
   assert(!line.empty() && line.back() == '\n' && "a line ends with a line feed");
-  while (state_->queued_lines >= kMaxQueuedLines ||
-         state_->queued_bytes + line.size() > kMaxQueuedBytes) {
-    state_->wake_up();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
   state_->queued_lines += 1;
   state_->queued_bytes += line.size();
   ++state_->accepted;
@@ -123,9 +118,8 @@ void LineWriter::write(LineStream stream, std::string_view line) {
 }
 
 bool LineWriter::is_writable() const {
-  // The last quarter of the queue is for the ends of requests that run.
-  return !state_->is_failing && state_->queued_lines < kMaxQueuedLines / 4 * 3 &&
-         state_->queued_bytes < kMaxQueuedBytes / 4 * 3;
+  return !state_->is_failing && state_->queued_lines < kHighMarkLines &&
+         state_->queued_bytes < kHighMarkBytes;
 }
 
 bool LineWriter::flush() {

@@ -8,15 +8,16 @@
 //   audit/audit-000001.jsonl, audit/audit-000002.jsonl, ...      numbered from the start
 //   requests.jsonl, events.jsonl      renamed to requests-000001.jsonl, ... when full
 //
-// Nothing is dropped. When the disk refuses, lines stay queued, is_writable() turns false (the
-// spine then refuses with audit_unavailable), and the writer tries again each second. When the
-// queue itself is full, write() waits: an answer without its record would break the promise.
+// Nothing is dropped, and write() never waits. When the disk refuses, or is so slow that the queue
+// passes its high mark, is_writable() turns false: the spine then begins no request (503
+// audit_unavailable) and strangers are only counted, so that what still comes is bounded by what
+// had begun, three lines for each open request. The writer tries again each second.
 //
 // Invariant: a byte is never written twice; after a partial write the writer goes on where it
 // stopped, so that files hold whole lines unless the machine stops in between.
 //
 // Thread:  write(), is_writable() from the I/O thread; the destructor joins and flushes.
-// Limits:  kMaxQueuedLines, kMaxQueuedBytes.
+// Limits:  kHighMarkLines, kHighMarkBytes.
 // Tests:   tests/gateway/line_writer_test.cpp.
 #pragma once
 
@@ -52,8 +53,9 @@ struct LineWriterSettings {
 
 class LineWriter final : public LineSink {
  public:
-  static constexpr std::size_t kMaxQueuedLines = 16'384;
-  static constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20;
+  // Seconds of records at full speed: a healthy disk never lets the queue come near.
+  static constexpr std::size_t kHighMarkLines = 16'384;
+  static constexpr std::size_t kHighMarkBytes = std::size_t{16} << 20;
 
   // Makes the folders (0700) and opens the files (0600). The error is a sentence with the path.
   static tl::expected<std::unique_ptr<LineWriter>, std::string> open(

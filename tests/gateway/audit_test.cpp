@@ -287,6 +287,28 @@ TEST(AuditLog, StrangersBeyondTheBoundShareOneName) {
   EXPECT_EQ(others, 2U);
 }
 
+// Strangers alone must not fill the memory while the disk takes nothing.
+TEST(AuditLog, WhileTheSinkIsNotWritableStrangersAreOnlyCounted) {
+  Fixture f;
+  f.audit.stranger("192.0.2.7", "invalid_api_key", 401);
+  f.audit.admitted(running_record(f.clock));
+  const std::size_t before = f.written().size();
+  f.lines.set_writable(false);
+  for (int minute = 0; minute < 10; ++minute) {
+    for (const char* address : {"192.0.2.7", "192.0.2.8"}) {
+      f.audit.stranger(address, "invalid_api_key", 401);
+    }
+    f.clock.advance(1min);
+    f.audit.tick();
+    EXPECT_FALSE(f.audit.next_deadline()) << "nothing to wake up for";
+  }
+  EXPECT_EQ(f.written().size(), before);
+  f.lines.set_writable(true);
+  ASSERT_TRUE(f.audit.next_deadline());
+  f.audit.tick();
+  EXPECT_EQ(f.sum_of_counts(LineStream::Audit), 21U);
+}
+
 TEST(AuditLog, CheckpointsComeEachThousandRecordsAndEachMinute) {
   Fixture f;
   for (int i = 0; i < 1'000; ++i) f.audit.key("anna", "lab", "added");
