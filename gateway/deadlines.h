@@ -2,8 +2,8 @@
 //
 // A session has one Deadline and moves it from phase to phase (header, body, queue, prefill, stall,
 // write). The owner of the loop asks next(), sleeps until then, and calls fire_due(now), which puts
-// EventKind::Deadline into the mailbox of each session whose time has come. One asio timer stands
-// behind all of them; the simulator has none and moves a clock by hand.
+// EventKind::Deadline into the mailbox of each session whose time has come. The sleep of the loop
+// stands behind all of them; the simulator has none and moves a clock by hand.
 //
 // Order: by time, and of equal times the one that was set first, so a run repeats exactly.
 //

@@ -1,15 +1,18 @@
-// event_loop.h: the I/O thread's loop: descriptors, one timer, signals.
+// event_loop.h: the I/O thread's loop: descriptors, one time to wake up at, signals.
 //
-//   run():  sleep until something is ready -> handle what is ready -> end_of_turn() -> ...
+//   run():  end_of_turn() -> posted handlers -> end_of_turn() ... until nothing moves -> sleep
+//           until a descriptor is ready or it is time -> tell the watches -> end_of_turn() -> ...
 //
 // end_of_turn is where the turn's decisions are made: due deadlines, admission's dispatch, the next
 // time to wake. So everything that arrived together is decided together.
 //
+// Coroutines run on Asio's queue of handlers; descriptors are watched by epoll directly, each
+// registered once and edge-triggered. Asio's own watching costs a system call for every wait, which
+// is a wait for every request.
+//
 // Thread:    I/O; the constructor and run() on the same thread. stop() from the I/O thread.
-// Why a class of our own around Asio: with FdWatch it is the only file that names Asio's
-// descriptors, timers and signals, so the rest compiles without them and a simulation can do
-// without a kernel.
-// Tests:     tests/gateway/connection_test.cpp uses it over socket pairs.
+// Lifetime:  the loop outlives its watches. One loop of a process may watch signals at a time.
+// Tests:     tests/gateway/connection_test.cpp uses it over socket pairs; tests/e2e.
 #pragma once
 
 #include <functional>
@@ -25,11 +28,13 @@ class Clock;
 
 class EventLoop {
  public:
+  // Throws std::system_error when the system has no descriptor for it.
   explicit EventLoop(const Clock& clock);
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
+  // Handlers only: sockets and timers of Asio would not be waited for.
   boost::asio::io_context& context();
 
   // SIGTERM, SIGINT and SIGHUP are no longer fatal but come here, one call each.
@@ -38,43 +43,54 @@ class EventLoop {
   void run(const std::function<void()>& end_of_turn);
   void stop();
 
-  // The loop turns at `at` even when nothing is ready. A later call with an earlier time counts; a
-  // later time does not cancel an earlier one, it only costs a turn.
+  // The loop turns at `at`, or up to a millisecond later, even when nothing is ready. Of several
+  // calls in one turn the earliest time counts; the next turn asks again.
   void wake_at(policy::Instant at);
 
+  // What is ready now is told and handled, without waiting. For tests.
+  void poll();
+
  private:
+  friend class FdWatch;
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// What an FdWatch tells its owner.
+// What an FdWatch tells its owner. A call is a hint: the next system call tells what there is.
 class FdEvents {
  public:
-  virtual void on_fd_readable() = 0;
+  // There is something new to read. `is_end`: the peer has ended its side, or all is lost; what is
+  // left can be read without waiting, and no further call will come for it.
+  virtual void on_fd_readable(bool is_end) = 0;
   virtual void on_fd_writable() {}
 
  protected:
   ~FdEvents() = default;
 };
 
-// Owns a non-blocking descriptor and says when it is ready. Each wait gives one call, which also
-// comes on errors and hang-ups (the next system call tells).
+// Watches a non-blocking descriptor from construction to destruction. Each change is told once: the
+// owner reads until there is less than it asked for, or calls tell_again().
 class FdWatch {
  public:
-  // `owner` outlives the watch. `fd` is closed by the watch unless `borrowed`.
+  // `owner` outlives the watch. An owned descriptor is closed with it, also when the constructor
+  // throws (std::system_error: the kernel watches no more descriptors).
   enum class Ownership : bool { Owned, Borrowed };
-  FdWatch(boost::asio::io_context& context, int fd, Ownership ownership, FdEvents& owner);
+  FdWatch(EventLoop& loop, int fd, Ownership ownership, FdEvents& owner);
   ~FdWatch();
   FdWatch(const FdWatch&) = delete;
   FdWatch& operator=(const FdWatch&) = delete;
 
-  void wait_readable();
-  void wait_writable();
-  int fd() const;
+  // Tells in the next turn what is ready, although nothing has changed.
+  void tell_again();
+  int fd() const { return fd_; }
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;  // shared with the handlers that Asio still holds
+  friend class EventLoop;
+
+  EventLoop::State& loop_;
+  int fd_;
+  Ownership ownership_;
+  FdEvents& owner_;
 };
 
 }  // namespace turnstile::gateway

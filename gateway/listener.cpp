@@ -160,8 +160,7 @@ tl::expected<std::unique_ptr<Listener>, std::string> Listener::open(
 }
 
 Listener::Listener(EventLoop& loop, int fd, ListenAddress address)
-    : watch_(std::in_place, loop.context(), fd, FdWatch::Ownership::Owned,
-             static_cast<FdEvents&>(*this)),
+    : watch_(std::in_place, loop, fd, FdWatch::Ownership::Owned, static_cast<FdEvents&>(*this)),
       address_(std::move(address)) {}
 
 Listener::~Listener() { stop(); }
@@ -170,7 +169,7 @@ void Listener::start(const Clock& clock, const LimitsConfig& limits, OnAccept on
   clock_ = &clock;
   limits_ = &limits;
   on_accept_ = std::move(on_accept);
-  watch_->wait_readable();
+  watch_->tell_again();
 }
 
 void Listener::stop() {
@@ -183,16 +182,17 @@ void Listener::stop() {
 void Listener::tick(policy::Instant now) {
   if (!resume_at_ || now < *resume_at_) return;
   resume_at_.reset();
-  if (watch_) watch_->wait_readable();
+  if (watch_) watch_->tell_again();
 }
 
-void Listener::on_fd_readable() {
+void Listener::on_fd_readable(bool) {
+  if (clock_ == nullptr) return;  // not started: start() asks again
   for (int i = 0; watch_ && i < kMaxAcceptsPerTurn; ++i) {
     sockaddr_storage name{};
     socklen_t name_bytes = sizeof name;
     const int fd = ::accept4(watch_->fd(), reinterpret_cast<sockaddr*>(&name), &name_bytes,
                              SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (fd < 0 && is_exhaustion(errno)) {
       log_warning(std::string("cannot accept a connection: ") + std::strerror(errno));
       resume_at_ = clock_->now() + limits_->accept_error_wait;
@@ -208,7 +208,7 @@ void Listener::on_fd_readable() {
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     on_accept_(fd, peer_of(name));
   }
-  if (watch_) watch_->wait_readable();
+  if (watch_) watch_->tell_again();
 }
 
 }  // namespace turnstile::gateway

@@ -47,7 +47,7 @@ class Listener final : private FdEvents {
 
  private:
   Listener(EventLoop& loop, int fd, ListenAddress address);
-  void on_fd_readable() override;
+  void on_fd_readable(bool is_end) override;
 
   std::optional<FdWatch> watch_;  // empty once stopped
   ListenAddress address_;

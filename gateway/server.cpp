@@ -21,15 +21,10 @@ class Server::EngineWatch final : private FdEvents {
  public:
   EngineWatch(EventLoop& loop, int fd, std::function<void()> clear)
       : clear_(std::move(clear)),
-        watch_(loop.context(), fd, FdWatch::Ownership::Borrowed, static_cast<FdEvents&>(*this)) {
-    watch_.wait_readable();
-  }
+        watch_(loop, fd, FdWatch::Ownership::Borrowed, static_cast<FdEvents&>(*this)) {}
 
  private:
-  void on_fd_readable() override {
-    clear_();
-    watch_.wait_readable();
-  }
+  void on_fd_readable(bool) override { clear_(); }
 
   std::function<void()> clear_;
   FdWatch watch_;
@@ -96,7 +91,7 @@ void Server::accept(int fd, PeerAddress peer, ListenerKind kind) {
   const std::string address = peer.is_loopback ? std::string() : peer.text;
   const bool is_welcome = has_room(peer, kind);
   try {
-    connection = std::make_unique<SocketConnection>(loop_.context(), fd, std::move(peer));
+    connection = std::make_unique<SocketConnection>(loop_, fd, std::move(peer));
     if (!is_welcome) {
       connection->close();
       context_.metrics.on_connection_refused();

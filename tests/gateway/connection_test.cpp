@@ -9,13 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <boost/asio/io_context.hpp>
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "gateway/socket_connection.h"
 #include "gateway/tls_connection.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/memory_connection.h"
 #include "tests/support/temp_folder.h"
 
@@ -73,7 +73,7 @@ class SocketWire final : public Wire {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     client_ = ends[1];
     connection_ =
-        std::make_unique<SocketConnection>(io_, ends[0], PeerAddress{"unix", true});
+        std::make_unique<SocketConnection>(loop_, ends[0], PeerAddress{"unix", true});
   }
   ~SocketWire() override {
     if (client_ >= 0) ::close(client_);
@@ -96,12 +96,12 @@ class SocketWire final : public Wire {
     client_ = -1;
   }
   void settle() override {
-    io_.restart();
-    io_.poll();
+    loop_.poll();
   }
 
  private:
-  boost::asio::io_context io_{1};
+  ManualClock clock_;
+  EventLoop loop_{clock_};
   int client_ = -1;
   std::unique_ptr<Connection> connection_;
 };
