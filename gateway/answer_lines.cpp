@@ -15,12 +15,22 @@ void add(std::string& out, std::string_view name, std::string_view value) {
 }
 
 void add_rate(std::string& out, std::string_view what, const policy::RateLine& line) {
-  const std::string prefix = "x-ratelimit-";
-  const std::string suffix = "-" + std::string(what);
-  add(out, prefix + "limit" + suffix, std::to_string(line.limit));
-  add(out, prefix + "remaining" + suffix, std::to_string(std::max<std::int64_t>(
-                                              0, line.remaining)));
-  add(out, prefix + "reset" + suffix, reset_text(line.until_full));
+  const auto begin = [&](std::string_view which) {
+    out += "x-ratelimit-";
+    out += which;
+    out += '-';
+    out += what;
+    out += ": ";
+  };
+  begin("limit");
+  out += std::to_string(line.limit);
+  out += "\r\n";
+  begin("remaining");
+  out += std::to_string(std::max<std::int64_t>(0, line.remaining));
+  out += "\r\n";
+  begin("reset");
+  out += reset_text(line.until_full);
+  out += "\r\n";
 }
 
 }  // namespace

@@ -219,6 +219,7 @@ void append_error_body(std::string& out, const ApiError& error, std::string_view
 
 std::string error_body(const ApiError& error, std::string_view request_id) {
   std::string out;
+  out.reserve(512);
   append_error_body(out, error, request_id);
   return out;
 }
@@ -227,6 +228,7 @@ HeaderList error_headers(const ApiError& error) {
   HeaderList headers;
   const int status = error.status();
   if (status != 429 && status != 503) return headers;
+  headers.reserve(4);
   if (error.retry_after) {
     headers.emplace_back("Retry-After",
                          std::to_string(rounded_up(*error.retry_after, std::chrono::seconds(1))));

@@ -76,7 +76,7 @@ Awaitable<std::optional<RequestEnd>> wait_for_permit(Session& session, LiveReque
     const EventKind event = co_await session.mailbox().next();
     switch (event) {
       case EventKind::Dispatched: co_return std::nullopt;
-      case EventKind::Refused: co_return RequestEnd::refused(*live.record().refusal);
+      case EventKind::Refused: co_return RequestEnd::refused(live.record().refusal->code);
       case EventKind::Readable:
         if (!session.receive()) co_return RequestEnd::client_gone();
         break;
@@ -245,8 +245,8 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   facts.choices = static_cast<std::int64_t>(request->choices * prompts->size());
   record.prompts = static_cast<std::uint32_t>(prompts->size());
   record.prompt_tokens = static_cast<std::uint64_t>(facts.prompt_tokens);
-  const auto queued = live.ask(*resolved, facts);
-  if (!queued) co_return refuse(session, context, record, queued.error(), names);
+  auto queued = live.ask(*resolved, facts);
+  if (!queued) co_return refuse(session, context, record, std::move(queued.error()), names);
   record.queued = *queued;
   record.max_tokens = static_cast<std::uint64_t>(queued->max_tokens);
   context.metrics.on_arrived(record);
@@ -292,7 +292,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   finish_record(record, *end, session.has_answered(), context);
   if (end->is_completed()) co_return write_answer(session, stream, live, record, header_lines);
   if (end->client_is_here()) {
-    co_return write_error(session, end->error(names, record.policy_revision), header_lines);
+    co_return write_error(session, end->error(names, record), header_lines);
   }
   session.hang_up();
 }

@@ -110,7 +110,6 @@ struct LimitsConfig {
   Milliseconds write_stall_timeout{15'000};  // no byte accepted by the peer
   Milliseconds request_timeout{600'000};     // whole request
   Milliseconds keep_alive_timeout{30'000};   // idle between requests
-  Milliseconds tls_shutdown_timeout{2'000};
   Milliseconds accept_error_wait{100};
   // What is read of a body after its request was refused, so that the client sees the answer.
   std::size_t refused_body_bytes = 256 << 10;

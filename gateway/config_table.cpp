@@ -89,7 +89,6 @@ void visit_settings(LimitsConfig& limits, SettingVisitor& visitor) {
   visitor.duration("write_stall_timeout", limits.write_stall_timeout, {1, kHour});
   visitor.duration("request_timeout", limits.request_timeout, {1, 24 * kHour});
   visitor.duration("keep_alive_timeout", limits.keep_alive_timeout, {1, kHour});
-  visitor.duration("tls_shutdown_timeout", limits.tls_shutdown_timeout, {1, kHour});
   visitor.duration("accept_error_wait", limits.accept_error_wait, {1, 60 * kSecond});
   visitor.size("refused_body", limits.refused_body_bytes, {0, 32 * kMiB});
   visitor.duration("refused_body_timeout", limits.refused_body_timeout, {0, kHour});

@@ -26,6 +26,7 @@ ApiError come_back(ApiCode code, std::string_view message, policy::Duration wait
 }
 
 bool is_json(std::string_view content_type) {
+  if (content_type == "application/json") return true;
   const std::string_view media_type = content_type.substr(0, content_type.find(';'));
   std::string lower;
   for (const char c : media_type) {

@@ -126,6 +126,7 @@ tl::expected<std::vector<engine::TokenId>, ApiError> read_token_ids(Element valu
   auto array = json_field::array(value, name);
   if (!array) return tl::unexpected(array.error());
   std::vector<engine::TokenId> ids;
+  ids.reserve(array->size());
   for (const Element item : *array) {
     std::int64_t id = 0;
     if (!item.is_int64() || item.get(id) || id < 0 ||

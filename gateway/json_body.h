@@ -7,6 +7,8 @@
 // A breach is invalid_json with param null: the text is at fault, not a field.
 //
 // simdjson parses; duplicate keys and surrogates are checked in one walk, because it accepts both.
+// Surrogates can only come from an escape, so a body without "\u" is spared the second look at its
+// strings.
 //
 // Thread: I/O. The document lives until the next parse() of the same JsonBody.
 #pragma once
@@ -36,6 +38,7 @@ class JsonBody {
   JsonLimits limits_;
   simdjson::dom::parser parser_;
   std::vector<std::string_view> sorted_keys_;
+  bool may_hold_surrogates_ = false;
 };
 
 // Typed reading of one field; `name` is how messages call it ("messages[0].content").

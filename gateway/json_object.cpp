@@ -1,21 +1,10 @@
 #include "gateway/json_object.h"
 
-#include <algorithm>
 #include <array>
 
 #include "gateway/json_text.h"
 
 namespace turnstile::gateway {
-namespace {
-
-// Printable ASCII without quote and backslash stands in JSON as it is: nearly every value here.
-bool is_plain(std::string_view text) {
-  return std::ranges::all_of(text,
-                             [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
-}
-
-}  // namespace
-
 void JsonObject::begin(std::string_view name) {
   if (needs_comma_) out_ += ',';
   out_ += '"';
@@ -26,13 +15,7 @@ void JsonObject::begin(std::string_view name) {
 
 void JsonObject::text(std::string_view name, std::string_view value) {
   begin(name);
-  if (is_plain(value)) {
-    out_ += '"';
-    out_ += value;
-    out_ += '"';
-  } else {
-    append_json_string(out_, value);
-  }
+  append_json_string(out_, value);
 }
 
 void JsonObject::count(std::string_view name, std::uint64_t value) {

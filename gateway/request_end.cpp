@@ -33,12 +33,6 @@ std::string_view message_of(ApiCode code) {
 
 }  // namespace
 
-RequestEnd RequestEnd::refused(policy::Refusal refusal) {
-  RequestEnd end(RequestOutcome::Refused, api_code(refusal.code));
-  end.refusal_ = std::move(refusal);
-  return end;
-}
-
 std::string_view RequestEnd::code() const {
   return is_completed() ? std::string_view() : to_string(code_);
 }
@@ -59,9 +53,11 @@ policy::EndKind RequestEnd::end_kind() const {
   return policy::EndKind::Fault;
 }
 
-ApiError RequestEnd::error(const ParamNames& names, std::string_view policy_revision) const {
+ApiError RequestEnd::error(const ParamNames& names, const RequestRecord& record) const {
   assert(!is_completed() && client_is_here() && "there is an error and somebody to tell it");
-  if (refusal_) return from_refusal(*refusal_, names, policy_revision);
+  if (outcome_ == RequestOutcome::Refused) {
+    return from_refusal(*record.refusal, names, record.policy_revision);
+  }
   ApiError error = make_error(code_, std::string(message_of(code_)));
   if (error.status() == 503) error.retry_after = kRestartWait;
   return error;
@@ -85,13 +81,13 @@ void finish_record(RequestRecord& record, const RequestEnd& end, bool has_answer
 }
 
 void refuse(Session& session, SpineContext& context, RequestRecord& record,
-            const policy::Refusal& refusal, const ParamNames& names) {
-  const RequestEnd end = RequestEnd::refused(refusal);
+            policy::Refusal refusal, const ParamNames& names) {
+  const RequestEnd end = RequestEnd::refused(refusal.code);
   record.policy_revision = context.admission.policy().revision;
   const bool is_arrived = policy::counts_as_refusal(refusal.code) &&
                           refusal.code != policy::RefusalCode::KeyDisabled;
+  record.refusal = std::move(refusal);
   if (is_arrived) {
-    record.refusal = refusal;
     context.metrics.on_arrived(record);
     finish_record(record, end, false, context);
   } else {
@@ -99,7 +95,7 @@ void refuse(Session& session, SpineContext& context, RequestRecord& record,
   }
   const policy::RateView rates =
       context.admission.rate_view(context.clock.now(), record.key_id);
-  session.respond_error(end.error(names, record.policy_revision),
+  session.respond_error(end.error(names, record),
                         answer_lines(record.service_class, record.policy_revision, rates));
 }
 

@@ -30,7 +30,9 @@ class RequestEnd {
   static RequestEnd overloaded() { return {RequestOutcome::Fault, ApiCode::Overloaded}; }
   static RequestEnd internal_error() { return {RequestOutcome::Fault, ApiCode::InternalError}; }
   static RequestEnd key_revoked() { return {RequestOutcome::Fault, ApiCode::KeyDisabled}; }
-  static RequestEnd refused(policy::Refusal refusal);
+  static RequestEnd refused(policy::RefusalCode code) {
+    return {RequestOutcome::Refused, api_code(code)};
+  }
 
   RequestOutcome outcome() const { return outcome_; }
   bool is_completed() const { return outcome_ == RequestOutcome::Completed; }
@@ -39,8 +41,9 @@ class RequestEnd {
   int status() const;             // of an answer that has no head yet; 200 when completed
   policy::EndKind end_kind() const;
 
+  // What the client is told; of a refusal, what the record keeps of it.
   // REQUIRES: not completed, client_is_here().
-  ApiError error(const ParamNames& names, std::string_view policy_revision) const;
+  ApiError error(const ParamNames& names, const RequestRecord& record) const;
 
  private:
   RequestEnd(RequestOutcome outcome, ApiCode code = ApiCode::InternalError)
@@ -48,7 +51,6 @@ class RequestEnd {
 
   RequestOutcome outcome_;
   ApiCode code_;
-  std::optional<policy::Refusal> refusal_;
 };
 
 // Closes the record of an arrived request: audit, requests.jsonl and metrics, once. `has_answered`:
@@ -59,7 +61,7 @@ void finish_record(RequestRecord& record, const RequestEnd& end, bool has_answer
 // Answers a refusal that came with the verdict. A 400 that is no refusal counts as invalid and was
 // never arrived.
 void refuse(Session& session, SpineContext& context, RequestRecord& record,
-            const policy::Refusal& refusal, const ParamNames& names);
+            policy::Refusal refusal, const ParamNames& names);
 
 Explained explain(const RequestRecord& record);
 

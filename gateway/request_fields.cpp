@@ -391,6 +391,17 @@ constexpr std::array kFields = {
 static_assert(std::is_sorted(kFields.begin(), kFields.end(),
                              [](const Field& a, const Field& b) { return a.name < b.name; }));
 
+// In this order a look-up seldom has to compare letters.
+constexpr bool comes_before(std::string_view a, std::string_view b) {
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+constexpr std::array kFieldsByLength = [] {
+  auto fields = kFields;
+  std::sort(fields.begin(), fields.end(),
+            [](const Field& a, const Field& b) { return comes_before(a.name, b.name); });
+  return fields;
+}();
+
 tl::unexpected<ApiError> missing(std::string_view name) {
   return tl::unexpected(make_error(ApiCode::MissingRequiredParameter,
                                    std::string(name) + " is required.", std::string(name)));
@@ -400,11 +411,12 @@ tl::unexpected<ApiError> missing(std::string_view name) {
 
 Done read_field(RequestDraft& draft, std::string_view name, Element value) {
   if (value.is_null()) return {};
-  const auto field = std::lower_bound(
-      kFields.begin(), kFields.end(), name,
-      [](const Field& candidate, std::string_view wanted) { return candidate.name < wanted; });
+  const auto field = std::lower_bound(kFieldsByLength.begin(), kFieldsByLength.end(), name,
+                                      [](const Field& candidate, std::string_view wanted) {
+                                        return comes_before(candidate.name, wanted);
+                                      });
   Handler handler = nullptr;
-  if (field != kFields.end() && field->name == name) {
+  if (field != kFieldsByLength.end() && field->name == name) {
     handler = draft.request.api == Api::Chat ? field->chat : field->completions;
   }
   if (handler != nullptr) return handler(draft, name, value);

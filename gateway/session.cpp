@@ -223,15 +223,14 @@ void Session::respond(int status, std::string_view content_type, std::string_vie
   has_answered_ = true;
   is_chunked_answer_ = false;
   if (!body_is_read_) keep_alive_ = false;
-  std::string text;
-  text.reserve(512 + body.size());
-  ResponseHead answer(text, status);
+  note_unsent();
+  ResponseHead answer(outbox_, status);
+  answer.add("date", context_.date.at(context_.clock.wall()));
   answer.add("content-type", content_type);
   answer.add("x-request-id", request_id_);
   answer.add_block(header_lines);
   answer.end_with_length(body.size(), keep_alive_);
-  if (head().method != Method::Head) text += body;
-  send(text);
+  if (head().method != Method::Head) outbox_ += body;
   flush();
 }
 
@@ -251,8 +250,9 @@ void Session::begin_stream(std::string_view header_lines) {
   has_answered_ = true;
   is_chunked_answer_ = !head().is_http_1_0;
   if (!is_chunked_answer_) keep_alive_ = false;
-  std::string text;
-  ResponseHead answer(text, 200);
+  note_unsent();
+  ResponseHead answer(outbox_, 200);
+  answer.add("date", context_.date.at(context_.clock.wall()));
   answer.add("content-type", "text/event-stream; charset=utf-8");
   answer.add("cache-control", "no-cache");
   answer.add("x-request-id", request_id_);
@@ -262,7 +262,6 @@ void Session::begin_stream(std::string_view header_lines) {
   } else {
     answer.end_until_close();
   }
-  send(text);
 }
 
 void Session::send_events(std::string_view events) {
@@ -338,9 +337,12 @@ bool Session::reader_is_too_slow(policy::Instant now) const {
 // True when the client has taken everything.
 Awaitable<bool> Session::flush_all() {
   flush();
+  // The answer is complete, so its size is no sign of a slow reader any more: only a stall is. Yet a
+  // reader of one byte now and then must not keep it for good.
+  const policy::Instant latest = context_.clock.now() + context_.limits.request_timeout;
   while (!gone_ && unsent_bytes() > 0) {
-    // The answer is complete, so its size is no sign of a slow reader any more: only a stall is.
-    deadline_.set(last_progress_ + context_.limits.write_stall_timeout);
+    deadline_.set(std::min(latest, last_progress_ + policy::Duration(
+                                                        context_.limits.write_stall_timeout)));
     const EventKind event = co_await mailbox_.next();
     switch (event) {
       case EventKind::Writable: flush(); break;

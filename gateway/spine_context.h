@@ -18,6 +18,7 @@
 #include "gateway/drain.h"
 #include "gateway/engine_port.h"
 #include "gateway/generation_request.h"
+#include "gateway/http_date.h"
 #include "gateway/ids.h"
 #include "gateway/keys.h"
 #include "gateway/live_requests.h"
@@ -52,6 +53,7 @@ struct SpineContext {
   BodyBudget& bodies;
   Drain& drain;
 
+  HttpDate date{};
   bool engine_has_failed = false;    // its requests were told
   std::size_t open_requests = 0;     // from a complete header to a written answer
   std::size_t open_connections = 0;  // sessions

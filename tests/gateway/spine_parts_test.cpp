@@ -11,6 +11,7 @@
 #include "gateway/cache_salt.h"
 #include "gateway/drain.h"
 #include "gateway/generation_limits.h"
+#include "gateway/http_date.h"
 #include "gateway/response_head.h"
 #include "gateway/served_model.h"
 #include "gateway/spsc_ring.h"
@@ -55,6 +56,17 @@ TEST(BodyBudget, BoundsTheTeamAndAllTogether) {
   const BodyCharge moved = std::move(*first);
   first.reset();
   EXPECT_EQ(budget.held_bytes(), 100U) << "a charge that was moved is given back once";
+}
+
+// The example of RFC 9110 section 5.6.7, and what follows it.
+TEST(HttpDate, IsFormattedOnceASecond) {
+  HttpDate date;
+  const WallTime example{784'111'777s};
+  EXPECT_EQ(date.at(example), "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(date.at(example + 999ms), "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(date.at(example + 1s), "Sun, 06 Nov 1994 08:49:38 GMT");
+  EXPECT_EQ(date.at(WallTime{1'709'251'199s}), "Thu, 29 Feb 2024 23:59:59 GMT");
+  EXPECT_EQ(date.at(example), "Sun, 06 Nov 1994 08:49:37 GMT") << "wall time may go back";
 }
 
 TEST(GenerationLimits, PrefillThenStallThenTotal) {
