@@ -14,9 +14,14 @@ def voluntary_switches(pid):
     return total
 
 
-def cpu_seconds(pid):
+def cpu_times(pid):
+    """(user, system) seconds of all threads, ended ones included."""
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return tuple(int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields[11:13])
+
+
+def cpu_seconds(pid):
+    return sum(cpu_times(pid))
 
 
 def resident_bytes(pid):

@@ -68,14 +68,17 @@ class Server:
 
 
 class Turnstile(Server):
-    """`policy`: tables added to the policy; with `team`, the load uses a key of that team."""
+    """`policy`: tables added to the policy; with `team`, the load uses a key of that team.
+    `server`: another program with the verb serve (gateway/instant_server.cpp)."""
 
     api = "completions"
     name = "turnstile"
     kv_cache_bytes = 512 << 20
 
-    def __init__(self, binary, model, threads, max_model_len=2048, policy="", team=None):
+    def __init__(self, binary, model, threads, max_model_len=2048, policy="", team=None,
+                 server=None):
         self.binary, self.model, self.threads = binary, model, threads
+        self.server = server or binary
         self.max_model_len, self.policy, self.team = max_model_len, policy, team
 
     def command(self, folder):
@@ -89,7 +92,7 @@ class Turnstile(Server):
         self.load_flags = ("--key", secret)
         text = re.sub(r"(?m)^#?\s*drain_delay\s*=.*\n", "", config.read_text())
         config.write_text(text.replace("[server]\n", '[server]\ndrain_delay = "0s"\n', 1))
-        return [str(self.binary), "serve", "--config", str(config),
+        return [str(self.server), "serve", "--config", str(config),
                 "--listen", f"127.0.0.1:{self.port}", "--admin-listen", "127.0.0.1:0",
                 "--threads", str(self.threads), "--max-num-seqs", str(SLOTS),
                 "--max-num-batched-tokens", "512", "--max-model-len", str(self.max_model_len),

@@ -16,7 +16,6 @@
 #include "gateway/key_watch.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
-#include "gateway/served_model.h"
 #include "gateway/sha256.h"
 #include "gateway/spine_context.h"
 #include "gateway/verbs/config_of_verb.h"
@@ -171,7 +170,7 @@ ExitCode check_serve(const Config& config, Surroundings around) {
   return ExitCode::Done;
 }
 
-ExitCode serve(const Config& config, Surroundings around) {
+ExitCode serve(const Config& config, Surroundings around, const ModelLoader& load) {
   std::signal(SIGPIPE, SIG_IGN);
   auto prepared = prepare(config, around.err);
   if (!prepared) return prepared.error();

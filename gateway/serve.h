@@ -12,13 +12,21 @@
 // Tests:  tests/e2e.
 #pragma once
 
+#include <functional>
+
 #include "gateway/config.h"
 #include "gateway/exit_code.h"
+#include "gateway/served_model.h"
 #include "gateway/verbs/run.h"
 
 namespace turnstile::gateway {
 
-ExitCode serve(const Config& config, Surroundings around);
+// `load` is load_served_model() but for bench/gateway/instant_server.cpp, which measures the
+// gateway over a model that costs nothing.
+using ModelLoader = std::function<tl::expected<ServedModel, std::string>(
+    const ModelConfig& config, std::ostream& err)>;
+ExitCode serve(const Config& config, Surroundings around,
+               const ModelLoader& load = load_served_model);
 
 // `serve --check`: reads and checks what serve() would, opens no socket and packs no weights.
 ExitCode check_serve(const Config& config, Surroundings around);

@@ -56,6 +56,20 @@ engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_byt
   return limits;
 }
 
+tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,
+                                                          engine::LoadedModel loaded) {
+  ServedModel served;
+  served.name = model_name(config);
+  served.tokenizer = std::move(loaded.tokenizer);
+  served.chat_template = std::move(loaded.chat_template);
+  served.limits =
+      engine_limits(config, loaded.model->kv_block_bytes(), loaded.model->context_length());
+  auto created = engine::Engine::create(std::move(loaded.model), served.tokenizer, served.limits);
+  if (!created) return tl::unexpected(std::move(created.error()));
+  served.engine = std::move(*created);
+  return served;
+}
+
 tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,
                                                          std::ostream& err) {
   const std::string path = config.path.string();
@@ -65,22 +79,15 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
   if (!loaded) {
     return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
   }
-  ServedModel served;
-  served.name = model_name(config);
-  served.tokenizer = std::move(loaded->tokenizer);
-  served.chat_template = std::move(loaded->chat_template);
-  if (!served.chat_template) {
+  if (!loaded->chat_template) {
     log_warning(path + ": chat is not possible with this file: " + loaded->no_template_reason);
   }
-  served.limits = engine_limits(config, loaded->model->kv_block_bytes(),
-                                loaded->model->context_length());
-  auto created =
-      engine::Engine::create(std::move(loaded->model), served.tokenizer, served.limits);
-  if (!created) return tl::unexpected(path + ": " + created.error());
-  served.engine = std::move(*created);
-  log_info("model " + served.name + ": " + std::to_string(served.limits.max_model_len) +
-           " tokens of context, " + std::to_string(served.limits.kv_cache_blocks) +
-           " KV blocks, " + std::to_string(threads) + " threads, " + loaded->instruction_set);
+  const std::string instruction_set = loaded->instruction_set;
+  auto served = serve_loaded_model(config, std::move(*loaded));
+  if (!served) return tl::unexpected(path + ": " + served.error());
+  log_info("model " + served->name + ": " + std::to_string(served->limits.max_model_len) +
+           " tokens of context, " + std::to_string(served->limits.kv_cache_blocks) +
+           " KV blocks, " + std::to_string(threads) + " threads, " + instruction_set);
   return served;
 }
 

@@ -33,6 +33,10 @@ std::string model_name(const ModelConfig& config);
 engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
                              std::size_t context_length);
 
+// Limits and engine around a model that is loaded. The error is a sentence without the path.
+tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,
+                                                          engine::LoadedModel loaded);
+
 // Shows progress on `err` when that is a terminal.
 tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,
                                                          std::ostream& err);

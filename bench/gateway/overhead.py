@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""What the gateway itself costs: the shipped binary over a model that answers almost at once.
+"""What the gateway itself costs.
 
-The model is the tiny checkpoint of tests/golden (a quarter of a million parameters), so nearly all
-of a first token's time is HTTP, JSON, admission, the way to the engine thread and back, and the
-write. The figures are therefore upper bounds of what the gateway adds.
-
-  first token   open loop, 200 requests a second, at most 32 open; time from the intended send
-  refusals      closed loop, 32 connections, a team whose request rate is 0; every answer is a 429
+  first token   instant_server.cpp: the product over a model that answers at once. Open loop, 200
+                requests a second, at most 32 open; time from the intended send, so that everything
+                between the client's clock and back is in it: sockets, HTTP, JSON, admission, the
+                way to the engine thread and back, the scheduler, two wake-ups of threads.
+  refusals      the shipped binary. Closed loop, 32 connections, a team whose request rate is 0;
+                every answer is a 429. Processor time is split into the program's own and the
+                kernel's, which moves the bytes.
 
 Writes OUT/DATE-CPU/gateway.json and gateway.md. Exit codes: 0 done, 1 a run was invalid.
 """
@@ -25,7 +26,7 @@ from servers import Turnstile  # noqa: E402
 MODEL = ROOT / "tests/golden/tiny/llama/model.gguf"
 POLICY = '[teams.closed]\ndept = "main"\nrequests_per_minute = 0\n'
 COMMON = ("--streams", "32", "--prompt-tokens", "24", "--token-low", "10", "--token-high", "200",
-          "--max-tokens", "8", "--ignore-eos")
+          "--max-tokens", "8", "--temperature", "0", "--ignore-eos")
 RUNS = {
     "first token": (None, ("--rate", "200", "--requests", "3000", "--warmup-requests", "64")),
     "refusals": ("closed", ("--requests", "200000", "--warmup-requests", "2000")),
@@ -35,15 +36,15 @@ RUNS = {
 def run_once(arguments, kind, seed):
     team, load_flags = RUNS[kind]
     with Turnstile(arguments.turnstile, MODEL, threads=1, max_model_len=128, policy=POLICY,
-                   team=team) as server:
+                   team=team, server=None if team else arguments.instant) as server:
         report_file = pathlib.Path(server.scratch.name) / "report.json"
-        cpu_s = process_figures.cpu_seconds(server.pid)
+        before = process_figures.cpu_times(server.pid)
         done = subprocess.run([str(arguments.load), "--url", server.url, *server.load_flags,
                                *COMMON, *load_flags, "--seed", str(seed), "--report",
                                str(report_file)], capture_output=True, text=True)
         if done.returncode not in (0, 1):
             raise SystemExit(f"overhead.py: {done.stderr}")
-        cpu_s = process_figures.cpu_seconds(server.pid) - cpu_s
+        after = process_figures.cpu_times(server.pid)
         report = json.loads(report_file.read_text())
         offered = report["outcomes"]["offered"]
         wanted = "completed" if team is None else "rejected"
@@ -51,7 +52,8 @@ def run_once(arguments, kind, seed):
             raise SystemExit(f"overhead.py: not every request was {wanted}:\n{done.stdout}")
         warm = int(load_flags[load_flags.index("--warmup-requests") + 1])
         return {"kind": kind, "is_valid": done.returncode == 0, "load": report,
-                "cpu_us_per_request": 1e6 * cpu_s / (offered + warm)}
+                **{f"{name}_us_per_request": 1e6 * (end - start) / (offered + warm)
+                   for name, start, end in zip(("user", "system"), before, after)}}
 
 
 def table(runs, machine):
@@ -67,8 +69,10 @@ def table(runs, machine):
     refusals = (("refusals a second", lambda r: r["load"]["throughput"]["req_per_s"], "{:.0f}"),
                 ("time to refuse, p99", lambda r: r["load"]["latency"]["time_to_reject_ms"]["p99"],
                  "{:.3f} ms"),
-                ("processor time a refusal, server", lambda r: r["cpu_us_per_request"],
-                 "{:.1f} us"),
+                ("processor time a refusal", lambda r: r["user_us_per_request"]
+                 + r["system_us_per_request"], "{:.1f} us"),
+                ("of it in the program", lambda r: r["user_us_per_request"], "{:.1f} us"),
+                ("of it in the kernel", lambda r: r["system_us_per_request"], "{:.1f} us"),
                 ("processor share of the client", lambda r: r["load"]["load"]["cpu_share"],
                  "{:.2f}"))
     lines += [f"| {title} | {form.format(median('refusals', value))} |"
@@ -82,15 +86,17 @@ def table(runs, machine):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turnstile", type=pathlib.Path, default=ROOT / "build/gateway/turnstile")
+    parser.add_argument("--instant", type=pathlib.Path,
+                        default=ROOT / "build/bench/gateway/instant_server")
     parser.add_argument("--load", type=pathlib.Path,
                         default=ROOT / "build/bench/load/turnstile-load")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     arguments = parser.parse_args()
-    for path in (arguments.turnstile, arguments.load):
+    for path in (arguments.turnstile, arguments.instant, arguments.load):
         if not path.is_file():
             print(f"overhead.py: there is no {path}; run './run.sh --build' and 'ninja -C build "
-                  "bench/load/turnstile-load' first.", file=sys.stderr)
+                  "bench/load/turnstile-load bench/gateway/instant_server' first.", file=sys.stderr)
             return 3
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
