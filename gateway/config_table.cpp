@@ -60,6 +60,7 @@ void visit_settings(ModelConfig& model, SettingVisitor& visitor) {
   visitor.text("speculative_config", model.speculative_config);
   visitor.text("device", model.device);
   visitor.count("threads", model.threads, {0, 1'024});
+  visitor.text("kernels", model.kernels);
 }
 
 void visit_settings(LimitsConfig& limits, SettingVisitor& visitor) {

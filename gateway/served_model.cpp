@@ -75,7 +75,9 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
   const std::string path = config.path.string();
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
   auto loaded =
-      engine::load_model(path, {.threads = threads, .progress = progress_on(err)});
+      engine::load_model(path, {.threads = threads,
+                                .progress = progress_on(err),
+                                .kernels = config.kernels});
   if (!loaded) {
     return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
   }

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "engine/loader/gguf_parser.h"
+#include "engine/loader/gguf_split.h"
 
 namespace turnstile::engine {
 namespace {
@@ -97,6 +98,12 @@ std::string printable_text(std::string_view text) {
 }  // namespace
 
 tl::expected<GgufFile, LoadError> GgufFile::open(const std::string& path) {
+  auto file = open_part(path);
+  if (!file) return file;
+  return GgufSplit::complete(std::move(*file), path, open_part);
+}
+
+tl::expected<GgufFile, LoadError> GgufFile::open_part(const std::string& path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
@@ -145,6 +152,8 @@ GgufFile::GgufFile(GgufFile&& other) noexcept
       values_(std::move(other.values_)),
       value_index_(std::move(other.value_index_)),
       tensors_(std::move(other.tensors_)),
+      other_parts_(std::move(other.other_parts_)),
+      other_bytes_(other.other_bytes_),
       tensor_index_(std::move(other.tensor_index_)) {}
 
 GgufFile& GgufFile::operator=(GgufFile&& other) noexcept {
@@ -154,6 +163,8 @@ GgufFile& GgufFile::operator=(GgufFile&& other) noexcept {
   values_.swap(other.values_);
   value_index_.swap(other.value_index_);
   tensors_.swap(other.tensors_);
+  other_parts_.swap(other.other_parts_);
+  std::swap(other_bytes_, other.other_bytes_);
   tensor_index_.swap(other.tensor_index_);
   return *this;
 }

@@ -31,7 +31,7 @@
 //           broken environment, not handled here.
 // Cost:     O(header bytes + n log n) for n keys and tensors; tensor data is not touched.
 // Format:   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, little endian only.
-// Tests:    tests/engine/gguf_test.cpp (one corrupt file per rule, seeded bit flips, truncations),
+// Tests:    tests/engine/gguf_test.cpp, gguf_split_test.cpp (one corrupt file per rule, seeded bit flips, truncations),
 //           tests/fuzz/gguf_fuzz.cpp.
 #pragma once
 
@@ -72,7 +72,8 @@ struct GgufTensor {
 
 class GgufFile {
  public:
-  // Maps the file read-only. Refuses anything but a regular file.
+  // Maps the file read-only. Refuses anything but a regular file. The first part of a split model
+  // (NAME-00001-of-0000N.gguf) brings the other parts with it, as one file (gguf_split.h).
   static tl::expected<GgufFile, LoadError> open(const std::string& path);
   // Reads a file image that is already in memory. The caller keeps the bytes alive and unchanged.
   static tl::expected<GgufFile, LoadError> parse(std::span<const std::byte> bytes);
@@ -84,7 +85,7 @@ class GgufFile {
   ~GgufFile();  // unmaps
 
   std::uint32_t version() const { return version_; }
-  std::uint64_t file_bytes() const { return bytes_.size(); }
+  std::uint64_t file_bytes() const { return bytes_.size() + other_bytes_; }  // of all parts
   // Whether data() of the tensors are pages of the file, which may be given back and come again.
   bool mapped() const { return mapped_; }
 
@@ -116,6 +117,7 @@ class GgufFile {
 
  private:
   friend class GgufParser;
+  friend class GgufSplit;
 
   struct Value {
     GgufValueType type = GgufValueType::Uint8;
@@ -125,6 +127,7 @@ class GgufFile {
   };
 
   GgufFile() = default;
+  static tl::expected<GgufFile, LoadError> open_part(const std::string& path);
   const Value* find_value(std::string_view key) const;
   LoadError wrong_value(std::string_view key, std::string_view expected) const;
 
@@ -134,6 +137,8 @@ class GgufFile {
   std::vector<std::pair<std::string_view, Value>> values_;  // in file order
   std::unordered_map<std::string_view, std::size_t> value_index_;
   std::vector<GgufTensor> tensors_;  // in file order
+  std::vector<GgufFile> other_parts_;  // of a split model: they own what tensors_ views
+  std::uint64_t other_bytes_ = 0;
   // Keys are views into the file, not into GgufTensor::name, so that a move keeps them valid.
   std::unordered_map<std::string_view, std::size_t> tensor_index_;
 };

@@ -31,10 +31,24 @@ void load_template(const GgufFile& file, LoadedModel& loaded) {
   }
 }
 
+tl::expected<kernels::Level, LoadError> chosen_level(const std::string& name) {
+  if (name == "auto") return kernels::best_level();
+  const auto level = kernels::parse_level(name);
+  std::string supported;
+  for (const kernels::Level each : kernels::kLevels) {
+    if (kernels::level_supported(each)) supported += ", " + std::string(kernels::to_string(each));
+  }
+  if (level && kernels::level_supported(*level)) return *level;
+  return tl::unexpected(LoadError{
+      "setting kernels", "is '" + name.substr(0, 64) + "'; this machine has auto" + supported});
+}
+
 }  // namespace
 
 tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
                                                 const LoadOptions& options) {
+  const auto level = chosen_level(options.kernels);
+  if (!level) return tl::unexpected(level.error());
   auto file = GgufFile::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   const auto architecture = file->require_string("general.architecture");
@@ -49,9 +63,8 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
   loaded.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
   load_template(*file, loaded);
 
-  const kernels::Level level = kernels::best_level();
-  loaded.instruction_set = kernels::to_string(level);
-  auto model = LlamaModel::load(*file, {.level = level,
+  loaded.instruction_set = kernels::to_string(*level);
+  auto model = LlamaModel::load(*file, {.level = *level,
                                         .numerics = kernels::Numerics::Int8,
                                         .threads = options.threads,
                                         .progress = options.progress});

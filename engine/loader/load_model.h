@@ -1,7 +1,7 @@
 // load_model.h: one call from a model file to everything that serving it needs.
 //
-// Chooses the architecture by `general.architecture` and the best instruction set of this machine,
-// so that callers outside the engine need to know neither.
+// Chooses the architecture by `general.architecture`, and the best instruction set of this machine
+// unless a setting names a lower one, so that callers outside the engine need to know neither.
 //
 // Thread: any; blocks until the weights are packed. Errors: LoadError.
 // Tests:  tests/engine/llama_smollm2_test.cpp loads the parts; tests/e2e loads through this.
@@ -34,6 +34,9 @@ struct LoadedModel {
 struct LoadOptions {
   int threads = 1;        // of the model's worker pool, the engine thread included
   LoadProgress progress;  // may be empty
+  // "auto", or "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx": for comparison and diagnosis, and
+  // where answers must be the same bits on machines of different levels.
+  std::string kernels = "auto";
 };
 
 tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
