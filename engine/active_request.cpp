@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/draft_length.h"
-
 namespace turnstile::engine {
 
 ActiveRequest::ActiveRequest(Request incoming, std::uint64_t arrival,
@@ -40,7 +38,6 @@ ActiveRequest::ActiveRequest(Request incoming, std::uint64_t arrival,
     sequence.table.blocks.reserve(blocks_for(final_tokens));
     sequence.table.keys.reserve(blocks_for(final_tokens));
     sequence.draft.reserve(most_drafts);
-    sequence.acceptance = kFirstAcceptance;
   }
 }
 

@@ -26,7 +26,8 @@ class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // Fills `draft` of each sequence with at most `draft_limit` tokens, or none. `draft` has room for
+  // Fills `draft` of each sequence with at most `draft_limit` tokens, or none, and says in
+  // `draft_is_sure` whether they are rather sure. `draft` has room for
   // num_speculative_tokens. The sequences run, and none of their known tokens but the last is
   // uncomputed.
   virtual void propose(std::span<Sequence* const> sequences) = 0;

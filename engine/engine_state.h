@@ -46,7 +46,6 @@ struct Engine::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<TokenId> file_end_tokens;
   std::size_t model_vocabulary;
-  std::uint64_t kv_position_bytes;
   std::unique_ptr<float[]> logits;  // (most_logits_rows(limits), model_vocabulary)
   Scheduler scheduler;
   StepSampling sampling;

@@ -63,8 +63,7 @@ void Engine::State::plan_drafts() {
     sequence.draft.clear();
     // A prompt that is computed up to its last token may still have to part into choices.
     if (known == sequence.prompt_tokens) continue;
-    const std::uint32_t worthwhile =
-        length.choose(sequence.acceptance, most, known, kv_position_bytes);
+    const std::uint32_t worthwhile = length.choose(sequence.acceptance.of(true), most);
     sequence.draft_limit =
         std::min(drafter->is_free() ? most : worthwhile, sequence.final_tokens - 1 - known);
     if (sequence.draft_limit > 0) drafting.push_back(&sequence);
@@ -74,11 +73,11 @@ void Engine::State::plan_drafts() {
   for (PlannedSlice& slice : plan.slices) {
     Sequence& sequence = *slice.sequence;
     if (sequence.draft.empty()) continue;
-    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
     const auto guesses = std::min(static_cast<std::uint32_t>(sequence.draft.size()), rows_left);
-    const std::uint32_t planned = scheduler.add_drafts(
-        slice, length.choose(sequence.acceptance, guesses, known, kv_position_bytes), plan);
-    length.take(sequence.acceptance, planned, known, kv_position_bytes);
+    const float acceptance = sequence.acceptance.of(sequence.draft_is_sure);
+    const std::uint32_t planned =
+        scheduler.add_drafts(slice, length.choose(acceptance, guesses), plan);
+    length.take(acceptance, planned);
     rows_left -= planned;
   }
 }
@@ -179,7 +178,8 @@ void Engine::State::judge_draft(const PlannedSlice& slice, std::size_t job, Step
   if (sequence.draft.empty()) return;
   const auto results = sampling.results(job);
   for (std::size_t i = 0; i < std::min(results.size(), sequence.draft.size()); ++i) {
-    if (results[i]) judge_guess(results[i]->token == sequence.draft[i], sequence.acceptance);
+    if (!results[i]) break;
+    sequence.acceptance.judge(sequence.draft_is_sure, results[i]->token == sequence.draft[i]);
   }
   sequence.draft.clear();
   if (slice.drafts == 0) return;

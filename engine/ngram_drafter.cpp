@@ -4,8 +4,8 @@
 
 namespace turnstile::engine {
 
-std::size_t find_continuation(std::span<const TokenId> tokens, std::uint32_t shortest,
-                              std::uint32_t longest) {
+Continuation find_continuation(std::span<const TokenId> tokens, std::uint32_t shortest,
+                               std::uint32_t longest) {
   const std::size_t size = tokens.size();
   std::size_t best_end = size;
   std::size_t best_length = shortest > 0 ? shortest - 1 : 0;
@@ -19,15 +19,16 @@ std::size_t find_continuation(std::span<const TokenId> tokens, std::uint32_t sho
     best_end = end;
     if (length == longest) break;
   }
-  return best_end;
+  return {.begin = best_end, .length = best_end < size ? best_length : 0};
 }
 
 void NgramDrafter::propose(std::span<Sequence* const> sequences) {
   for (Sequence* sequence : sequences) {
     sequence->draft.clear();
     const std::vector<TokenId>& tokens = sequence->tokens;
-    const std::size_t begin =
+    const auto [begin, length] =
         find_continuation(tokens, limits_.prompt_lookup_min, limits_.prompt_lookup_max);
+    sequence->draft_is_sure = length == limits_.prompt_lookup_max;
     // A guess that reaches the end goes on with itself: a text that repeats with a period shorter
     // than the draft.
     const std::size_t period = tokens.size() - begin;

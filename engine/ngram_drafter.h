@@ -5,7 +5,7 @@
 //
 // The longest suffix of at most prompt_lookup_max and at least prompt_lookup_min tokens that occurs
 // earlier in prompt or completion; of equally long ones the latest, as lists and code drift. What
-// followed it there is the guess. Source: Saxena, "Prompt Lookup Decoding", 2023.
+// followed it there is the guess, a sure one if the suffix has the full length. Source: Saxena, "Prompt Lookup Decoding", 2023.
 //
 // Thread: engine thread; no state. Cost: one pass over the known tokens, about a nanosecond each;
 // no allocation. Tests: tests/engine/ngram_drafter_test.cpp.
@@ -19,9 +19,12 @@
 
 namespace turnstile::engine {
 
-// Where the guess begins in `tokens`, or tokens.size() if no suffix occurs earlier.
-std::size_t find_continuation(std::span<const TokenId> tokens, std::uint32_t shortest,
-                              std::uint32_t longest);
+struct Continuation {
+  std::size_t begin = 0;   // in the tokens; their size if no suffix occurs earlier
+  std::size_t length = 0;  // of the suffix
+};
+Continuation find_continuation(std::span<const TokenId> tokens, std::uint32_t shortest,
+                               std::uint32_t longest);
 
 class NgramDrafter final : public Drafter {
  public:

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/acceptance.h"
 #include "engine/block_table.h"
 #include "engine/token_id.h"
 
@@ -55,10 +56,11 @@ struct Sequence {
   BlockTable table;                 // empty unless Running
 
   // Speculation. The guesses for the positions from tokens.size() on; how many may be made in this
-  // step; how often guesses came true of late.
+  // step; whether the drafter is rather sure of them; how often such guesses came true of late.
   std::vector<TokenId> draft;
   std::uint32_t draft_limit = 0;
-  float acceptance = 0.0F;
+  bool draft_is_sure = false;
+  Acceptance acceptance;
 
   std::uint32_t remaining() const { return static_cast<std::uint32_t>(tokens.size()) - computed; }
 };

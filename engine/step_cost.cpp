@@ -14,9 +14,17 @@ constexpr std::size_t kTerms = 3;
 // A cell's mean follows the last so many observations.
 constexpr std::uint32_t kMemory = 16;
 
+// A step that takes longer than so many times the mean of so many was held up by something else.
+constexpr std::uint32_t kTrusted = 4;
+constexpr double kMostSurprise = 2.0;
+
 // A cell that was not seen for so many observations counts half: the machine may have become
 // busier since.
 constexpr double kHalfLife = 2'000.0;
+
+// The steps of one stream grow in depth and nothing else, so noise in time looks like a cost of
+// depth. The fit therefore pays for whatever share of the time it ascribes to KV bytes.
+constexpr double kKvDoubt = 0.03;
 
 using Vector = std::array<double, kTerms>;
 
@@ -90,6 +98,7 @@ void StepCost::observe(const StepWork& work, double duration_ms) {
                       std::min(depth_cell, kDepthCells - 1)];
   cell.count = std::min(cell.count + 1, kMemory);
   cell.last_seen = ++observations_;
+  if (cell.count >= kTrusted) duration_ms = std::min(duration_ms, kMostSurprise * cell.duration_ms);
   const double share = 1.0 / cell.count;
   cell.rows += (work.rows - cell.rows) * share;
   cell.kv_bytes += (static_cast<double>(work.kv_bytes) - cell.kv_bytes) * share;
@@ -107,6 +116,7 @@ void StepCost::fit() {
               cell.kv_bytes / cell.duration_ms},
              weight);
   }
+  sums.xx[2][2] *= 1.0 + kKvDoubt;
   // Of all choices of terms the one that fits best without a negative term. Rows alone, b, always
   // have a solution, and are tried first.
   std::optional<Vector> best;

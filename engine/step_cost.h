@@ -6,7 +6,8 @@
 // Observations are kept as means in cells, one for each power of two of rows and of bytes a row, so
 // that ten thousand decode steps weigh no more than the one prompt chunk that tells b. The three
 // numbers are the non-negative least-squares fit of relative errors over the cells; a cell fades
-// when it was not seen for long. Everything is a pure function of the observations and their order:
+// when it was not seen for long, and one step that was held up counts at most twice its usual time.
+// Everything is a pure function of the observations and their order:
 // there is no clock in here, the caller measures.
 //
 // Thread: engine thread. Cost: observe() O(kCells), under 2 us; the others O(1). No allocation.

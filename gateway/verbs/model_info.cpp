@@ -6,6 +6,7 @@
 #include "engine/loader/gguf.h"
 #include "engine/model/llama_config.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "gateway/config.h"
 #include "gateway/verbs/run.h"
 
 namespace turnstile::gateway {
@@ -59,6 +60,22 @@ void print_tokenizer(const engine::GgufFile& file, std::ostream& out) {
       chat_template ? std::to_string(chat_template->size()) + " bytes" : std::string("none"));
 }
 
+// How many sequences of a length a KV cache of the default size holds at a time.
+std::string sequences_that_fit(const engine::LlamaConfig& config, double position_bytes) {
+  const ModelConfig defaults;
+  const auto positions = static_cast<std::uint64_t>(
+      static_cast<double>(defaults.kv_cache_memory_bytes) / position_bytes);
+  std::string text;
+  for (std::uint64_t length = 256; length <= static_cast<std::uint64_t>(config.context);
+       length *= 4) {
+    if (positions < length) break;
+    text += (text.empty() ? "" : ", ") + std::to_string(positions / length) + " of " +
+            std::to_string(length) + " tokens";
+  }
+  if (text.empty()) text = "none of 256 tokens; set --kv-cache-memory-bytes";
+  return text + " in the default " + mib(static_cast<double>(defaults.kv_cache_memory_bytes));
+}
+
 // What serving needs beside the weights: K and V in half precision for every position.
 void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& config,
                   std::ostream& out) {
@@ -69,6 +86,7 @@ void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& confi
   row(out, "KV cache", std::to_string(static_cast<std::uint64_t>(position_bytes)) +
                            " bytes a token, " + mib(position_bytes * config.context) +
                            " for one full context");
+  row(out, "sequences that fit", sequences_that_fit(config, position_bytes));
 }
 
 }  // namespace

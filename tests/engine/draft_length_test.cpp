@@ -1,5 +1,7 @@
 #include "engine/draft_length.h"
 
+#include "engine/acceptance.h"
+
 #include <gtest/gtest.h>
 
 namespace turnstile::engine {
@@ -18,7 +20,7 @@ StepCost machine() {
 
 std::uint32_t guesses(const StepCost& cost, std::uint32_t streams, float acceptance) {
   return DraftLength(cost, {.rows = streams, .kv_bytes = 0}, streams)
-      .choose(acceptance, 8, 100, 0);
+      .choose(acceptance, 8);
 }
 
 TEST(DraftLength, LikelyGuessesPayForOneStreamAndUnlikelyOnesDoNot) {
@@ -65,24 +67,27 @@ TEST(DraftLength, NeverLowersTheExpectedThroughput) {
 TEST(DraftLength, GuessesOfOneSequenceMakeThoseOfTheNextDearer) {
   const StepCost cost = machine();
   DraftLength length(cost, {.rows = 4, .kv_bytes = 0}, 4);
-  const std::uint32_t first = length.choose(0.9F, 16, 100, 0);
-  length.take(0.9F, first, 100, 0);
-  const std::uint32_t second = length.choose(0.9F, 16, 100, 0);
+  const std::uint32_t first = length.choose(0.9F, 16);
+  length.take(0.9F, first);
+  const std::uint32_t second = length.choose(0.9F, 16);
   EXPECT_GT(first, 0U);
   EXPECT_LT(second, first);
 }
 
 TEST(DraftLength, KnowsAUsualMachineBeforeAnythingIsLearned) {
-  EXPECT_GE(guesses(StepCost(), 1, kFirstAcceptance), 1U);
-  EXPECT_EQ(guesses(StepCost(), 32, kFirstAcceptance), 0U);
+  EXPECT_GE(guesses(StepCost(), 1, 0.5F), 1U);
+  EXPECT_EQ(guesses(StepCost(), 32, 0.5F), 0U);
 }
 
-TEST(JudgeGuess, FollowsWhatComesTrue) {
-  float acceptance = kFirstAcceptance;
-  for (int i = 0; i < 60; ++i) judge_guess(true, acceptance);
-  EXPECT_GT(acceptance, 0.99F);
-  for (int i = 0; i < 60; ++i) judge_guess(false, acceptance);
-  EXPECT_LT(acceptance, 0.01F);
+TEST(Acceptance, FollowsWhatComesTrueForEachKindOfGuess) {
+  Acceptance acceptance;
+  EXPECT_GT(acceptance.of(true), acceptance.of(false));
+  for (int i = 0; i < 60; ++i) {
+    acceptance.judge(true, false);
+    acceptance.judge(false, true);
+  }
+  EXPECT_LT(acceptance.of(true), 0.01F);
+  EXPECT_GT(acceptance.of(false), 0.99F);
 }
 
 }  // namespace

@@ -52,6 +52,20 @@ TEST(NgramDrafter, GuessesWhatFollowedTheSameWords) {
   }
 }
 
+TEST(NgramDrafter, IsSureOfAGuessWhoseSuffixHasTheFullLength) {
+  NgramDrafter drafter(
+      {.num_speculative_tokens = 2, .prompt_lookup_min = 2, .prompt_lookup_max = 3});
+  for (const auto& [text, is_sure] : {std::pair("abcd abc", true), std::pair("xbcd abc", false)}) {
+    Sequence sequence;
+    sequence.tokens = tokens_of(text);
+    sequence.draft_limit = 1;
+    Sequence* const sequences[] = {&sequence};
+    drafter.propose(sequences);
+    EXPECT_EQ(sequence.draft_is_sure, is_sure) << text;
+    EXPECT_EQ(sequence.draft, tokens_of("d")) << text;
+  }
+}
+
 // Against the definition, tried at every place.
 TEST(NgramDrafter, FindsTheLatestOfTheLongestMatches) {
   std::mt19937 random(7);
@@ -70,7 +84,7 @@ TEST(NgramDrafter, FindsTheLatestOfTheLongestMatches) {
         }
       }
     }
-    ASSERT_EQ(find_continuation(tokens, shortest, longest), expected) << round;
+    ASSERT_EQ(find_continuation(tokens, shortest, longest).begin, expected) << round;
   }
 }
 

@@ -237,7 +237,8 @@ TEST(ModelInfo, DescribesTheRealModel) {
   if (model == nullptr) GTEST_SKIP() << "TURNSTILE_TEST_MODEL names no model file";
   Person person;
   ASSERT_EQ(person.run(ModelInfoOptions{model}), ExitCode::Done) << person.err;
-  for (const char* part : {"llama", "Q4_1", "tokens", "chat template", "KV cache", "yes"}) {
+  for (const char* part : {"llama", "Q4_1", "tokens", "chat template", "KV cache",
+                           "22 of 1024 tokens", "yes"}) {
     EXPECT_NE(person.out.find(part), std::string::npos) << part << "\n" << person.out;
   }
 }
