@@ -225,7 +225,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
     if (!placed) co_return refuse(session, context, record, placed.error(), names);
   }
   const PromptEncoder encoder{context.tokenizer, context.chat_template,
-                              context.model.max_model_len, record.arrived_wall};
+                              context.model, record.arrived_wall};
   auto prompts = encoder.encode(*request);
   if (!prompts) {
     live.withdraw();

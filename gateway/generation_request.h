@@ -45,6 +45,8 @@ struct JsonLimits {
 struct ModelFacts {
   std::size_t vocab_size = 0;
   std::size_t max_model_len = 0;
+  // Of all prompts of a request: what the KV cache holds.
+  std::size_t max_prompt_tokens = static_cast<std::size_t>(-1);
 };
 
 inline constexpr std::size_t kMaxPrompts = 32;      // prompts x n of one completions request

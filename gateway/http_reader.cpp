@@ -68,7 +68,8 @@ class Parser final : public http::basic_parser<true> {
     switch (name) {
       case http::field::authorization: return keep(head_.authorization, value);
       case http::field::content_type: return keep(head_.content_type, value);
-      case http::field::expect: head_.expects_continue = true; return;
+      // A client of HTTP/1.0 knows no interim answer (RFC 9110 section 10.1.1).
+      case http::field::expect: head_.expects_continue = !head_.is_http_1_0; return;
       case http::field::unknown: break;
       default: return;
     }
@@ -191,6 +192,12 @@ HttpReader::Step HttpReader::read_body(std::string_view bytes) {
     if (step.consumed == 0) break;
   }
   all.done = !all.refused && state_->parser->is_done();
+  // A full buffer of which the parser takes nothing would stay full until the time is over.
+  if (!all.done && !all.refused &&
+      bytes.size() - all.consumed >= state_->limits.read_buffer_bytes) {
+    all.refused = make_error(ApiCode::BadRequest,
+                             "The body's framing has a line that is longer than is accepted.");
+  }
   return all;
 }
 

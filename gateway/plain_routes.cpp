@@ -91,7 +91,7 @@ tl::expected<std::string, ApiError> tokenize(SpineContext& context, const Princi
     return tl::unexpected(std::move(*error));
   }
   const PromptEncoder encoder{context.tokenizer, context.chat_template,
-                              context.model.max_model_len, context.clock.wall()};
+                              context.model, context.clock.wall()};
   const auto ids = encoder.encode(*request);
   if (!ids) return tl::unexpected(ids.error());
   std::vector<std::string> strings;

@@ -27,38 +27,60 @@ tl::unexpected<ApiError> empty_prompt(std::string_view param) {
                                    std::string(param)));
 }
 
+tl::unexpected<ApiError> too_long(std::size_t max_model_len, std::string_view param) {
+  return tl::unexpected(make_error(
+      ApiCode::ContextLengthExceeded,
+      "The text is too long for the model's context of " + std::to_string(max_model_len) +
+          " tokens.",
+      std::string(param)));
+}
+
 }  // namespace
 
 tl::expected<std::vector<TokenIds>, ApiError> PromptEncoder::encode(
     const GenerationRequest& request) const {
+  const std::size_t most = 2 * model.max_model_len;
   std::vector<TokenIds> prompts;
   if (request.api == Api::Chat) {
-    auto ids = encode_chat(request.messages, request.add_generation_prompt);
+    auto ids = encode_chat(request.messages, request.add_generation_prompt, most);
     if (!ids) return tl::unexpected(std::move(ids.error()));
     prompts.push_back(std::move(*ids));
+    if (prompts.back().size() > most) return too_long(model.max_model_len, "messages");
     return prompts;
   }
+  std::size_t tokens = 0;
   for (const Prompt& prompt : request.prompts) {
     if (const auto* ids = std::get_if<TokenIds>(&prompt)) {
       prompts.push_back(*ids);
     } else {
-      auto encoded = encode_text(std::get<std::string>(prompt));
+      auto encoded = encode_text(std::get<std::string>(prompt), most);
       if (!encoded) return tl::unexpected(std::move(encoded.error()));
       prompts.push_back(std::move(*encoded));
     }
     if (prompts.back().empty()) return empty_prompt("prompt");
+    if (prompts.back().size() > most) return too_long(model.max_model_len, "prompt");
+    tokens += prompts.back().size();
+    if (request.prompts.size() > 1 && tokens > model.max_prompt_tokens) {
+      return tl::unexpected(make_error(ApiCode::ContextLengthExceeded,
+                                       "The prompts together have more than the " +
+                                           std::to_string(model.max_prompt_tokens) +
+                                           " tokens that the KV cache holds; send fewer.",
+                                       "prompt"));
+    }
   }
   return prompts;
 }
 
 tl::expected<TokenIds, ApiError> PromptEncoder::encode(const TokenizeRequest& request) const {
-  if (const auto* text = std::get_if<std::string>(&request.input)) return encode_text(*text);
+  constexpr std::size_t kAll = engine::Tokenizer::kNoLimit;
+  if (const auto* text = std::get_if<std::string>(&request.input)) return encode_text(*text, kAll);
   return encode_chat(std::get<std::vector<InputMessage>>(request.input),
-                     request.add_generation_prompt);
+                     request.add_generation_prompt, kAll);
 }
 
 tl::expected<TokenIds, ApiError> PromptEncoder::encode_chat(
-    const std::vector<InputMessage>& messages, bool add_generation_prompt) const {
+    const std::vector<InputMessage>& messages, bool add_generation_prompt,
+    std::size_t most) const {
   if (chat_template == nullptr) {
     return tl::unexpected(make_error(ApiCode::UnsupportedParameter,
                                      "The model has no chat template; use /v1/completions.",
@@ -83,29 +105,26 @@ tl::expected<TokenIds, ApiError> PromptEncoder::encode_chat(
     return tl::unexpected(make_error(ApiCode::InvalidValue, why, "messages"));
   }
   TokenIds ids;
-  engine::encode_prompt(tokenizer, *rendered, ids);
+  engine::encode_prompt(tokenizer, *rendered, ids, most);
   if (ids.empty()) return empty_prompt("messages");
   return ids;
 }
 
-tl::expected<TokenIds, ApiError> PromptEncoder::encode_text(const std::string& text) const {
+tl::expected<TokenIds, ApiError> PromptEncoder::encode_text(const std::string& text,
+                                                            std::size_t most) const {
   if (auto fits = check_length(text.size(), "prompt"); !fits) {
     return tl::unexpected(std::move(fits.error()));
   }
   TokenIds ids;
   if (tokenizer.adds_bos() && tokenizer.bos()) ids.push_back(*tokenizer.bos());
-  tokenizer.encode(text, engine::ParseSpecial::Yes, ids);
+  tokenizer.encode(text, engine::ParseSpecial::Yes, ids, most);
   return ids;
 }
 
 tl::expected<void, ApiError> PromptEncoder::check_length(std::size_t bytes,
                                                          std::string_view param) const {
-  if (bytes / tokenizer.longest_token_bytes() < max_model_len) return {};
-  return tl::unexpected(make_error(
-      ApiCode::ContextLengthExceeded,
-      "The text is too long for the model's context of " + std::to_string(max_model_len) +
-          " tokens.",
-      std::string(param)));
+  if (bytes / tokenizer.longest_token_bytes() < model.max_model_len) return {};
+  return too_long(model.max_model_len, param);
 }
 
 std::size_t text_bytes(const GenerationRequest& request) {

@@ -4,9 +4,10 @@
 // The prompt of completions is wholly the caller's, so special tokens in it are parsed.
 //
 // A text that cannot fit, whatever its tokens are, is refused before it is tokenized: no text of n
-// bytes has fewer than n / longest_token_bytes() tokens.
+// bytes has fewer than n / longest_token_bytes() tokens. Others are tokenized only until they have
+// twice the tokens that fit: up to there policy can say how many were asked for.
 //
-// Thread: I/O. Cost: linear in the text, which the limits bound.
+// Thread: I/O, so that nobody may make it long. Cost: linear in the text, which the limits bound.
 // Tests:  tests/gateway/completion_test.cpp.
 #pragma once
 
@@ -29,7 +30,7 @@ using TokenIds = std::vector<engine::TokenId>;
 struct PromptEncoder {
   const engine::Tokenizer& tokenizer;
   const engine::ChatTemplate* chat_template;  // null: the model file has none
-  std::size_t max_model_len;
+  const ModelFacts& model;
   WallTime now;  // what strftime_now() of a template shows
 
   // One list for chat, one for each prompt of completions; none is empty.
@@ -38,8 +39,8 @@ struct PromptEncoder {
 
  private:
   tl::expected<TokenIds, ApiError> encode_chat(const std::vector<InputMessage>& messages,
-                                               bool add_generation_prompt) const;
-  tl::expected<TokenIds, ApiError> encode_text(const std::string& text) const;
+                                               bool add_generation_prompt, std::size_t most) const;
+  tl::expected<TokenIds, ApiError> encode_text(const std::string& text, std::size_t most) const;
   tl::expected<void, ApiError> check_length(std::size_t bytes, std::string_view param) const;
 };
 

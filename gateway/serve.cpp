@@ -204,9 +204,12 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
 
   Metrics metrics(metrics_labels(*prepared->policy, served->name));
   metrics.set_policy_revision(prepared->policy->revision);
-  policy::Admission admission(prepared->policy, engine_facts(*served));
+  const policy::EngineFacts facts = engine_facts(*served);
+  policy::Admission admission(prepared->policy, facts);
   const ModelFacts model{.vocab_size = served->tokenizer->vocab_size(),
-                         .max_model_len = served->limits.max_model_len};
+                         .max_model_len = served->limits.max_model_len,
+                         .max_prompt_tokens = static_cast<std::size_t>(facts.kv_blocks *
+                                                                       facts.block_tokens)};
   RequestParser parser(json_limits(config.limits));
   Deadlines deadlines;
   RequestIds ids(around.random);

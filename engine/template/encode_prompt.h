@@ -8,6 +8,7 @@
 // Tests: tests/engine/template_chat_test.cpp (`ids_safe` of the golden chats).
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "engine/template/chat_template.h"
@@ -16,8 +17,8 @@
 
 namespace turnstile::engine {
 
-// Appends to `out`.
+// Appends to `out`; `most` as in Tokenizer::encode().
 void encode_prompt(const Tokenizer& tokenizer, const RenderedPrompt& prompt,
-                   std::vector<TokenId>& out);
+                   std::vector<TokenId>& out, std::size_t most = Tokenizer::kNoLimit);
 
 }  // namespace turnstile::engine

@@ -8,20 +8,23 @@
 namespace turnstile::engine {
 
 void Tokenizer::encode(std::string_view text, ParseSpecial parse_special,
-                       std::vector<TokenId>& out) const {
+                       std::vector<TokenId>& out, std::size_t most) const {
   std::size_t at = 0;
   if (parse_special == ParseSpecial::Yes) {
-    while (const auto match = special_.find(text, at)) {
-      encode_run(text.substr(at, match->begin - at), out);
+    while (out.size() <= most) {
+      const auto match = special_.find(text, at);
+      if (!match) break;
+      encode_run(text.substr(at, match->begin - at), out, most);
       out.push_back(match->id);
       at = match->end;
     }
   }
-  encode_run(text.substr(at), out);
+  encode_run(text.substr(at), out, most);
 }
 
-void Tokenizer::encode_run(std::string_view run, std::vector<TokenId>& out) const {
-  for (std::size_t at = 0; at < run.size();) {
+void Tokenizer::encode_run(std::string_view run, std::vector<TokenId>& out,
+                           std::size_t most) const {
+  for (std::size_t at = 0; at < run.size() && out.size() <= most;) {
     const std::size_t end = piece_end(pre_tokenizer_, run, at);
     encode_piece(run.substr(at, end - at), out);
     at = end;

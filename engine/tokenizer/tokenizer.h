@@ -80,8 +80,11 @@ class Tokenizer {
   static tl::expected<Tokenizer, LoadError> from_gguf(const GgufFile& file);
   static tl::expected<Tokenizer, LoadError> from_parts(const TokenizerParts& parts);
 
-  // Appends the ids of `text` to `out`.
-  void encode(std::string_view text, ParseSpecial parse_special, std::vector<TokenId>& out) const;
+  // Appends the ids of `text` to `out`. Stops after the piece with which `out` has more than `most`
+  // ids, so that a text that nobody could use costs no more than one that is used.
+  void encode(std::string_view text, ParseSpecial parse_special, std::vector<TokenId>& out,
+              std::size_t most = kNoLimit) const;
+  static constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
 
   // The first special token in text[from..], leftmost, then longest.
   std::optional<SpecialMatch> find_special(std::string_view text, std::size_t from) const {
@@ -110,7 +113,7 @@ class Tokenizer {
 
  private:
   Tokenizer() = default;
-  void encode_run(std::string_view run, std::vector<TokenId>& out) const;
+  void encode_run(std::string_view run, std::vector<TokenId>& out, std::size_t most) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
   void merge_piece(std::string_view piece, std::vector<TokenId>& out) const;
   tl::expected<void, LoadError> add_tokens(const TokenizerParts& parts);

@@ -268,6 +268,23 @@ TEST(Tokenizer, KeepsEveryByteOfAnyInput) {
   }
 }
 
+// Who can use only so many tokens need not pay for the rest of a text.
+TEST(Tokenizer, StopsAfterThePieceThatPassesTheLimit) {
+  TinyVocabulary words;
+  const TokenId stop = words.add("<s>", TokenType::Control);
+  const Tokenizer tokenizer = words.build();
+  const auto count = [&](std::string_view text, std::size_t most) {
+    Ids ids;
+    tokenizer.encode(text, ParseSpecial::Yes, ids, most);
+    return ids.size();
+  };
+  EXPECT_EQ(encode(tokenizer, "a1b<s>", ParseSpecial::Yes), (Ids{'a', '1', 'b', stop}));
+  EXPECT_EQ(count("a1b<s>", 4), 4U);
+  EXPECT_EQ(count("a1b1c1d1e", 2), 3U);
+  EXPECT_EQ(count("<s><s><s><s>", 2), 3U);
+  EXPECT_EQ(count("abc", 0), 3U) << "a piece is never cut";
+}
+
 // Quadratic merging or scanning would need a million times a million steps and never come back.
 TEST(Tokenizer, AMillionEqualCharactersTakeLinearTime) {
   TinyVocabulary words;

@@ -130,6 +130,27 @@ TEST(HttpReader, RefusesOtherVersionsAndExpectations) {
                  false);
 }
 
+TEST(HttpReader, OnlyHttp11ClientsAreToldToContinue) {
+  const std::string fields = "Host: a\r\nExpect: 100-continue\r\nContent-Length: 0\r\n\r\n";
+  EXPECT_TRUE(read_in_two("POST /x HTTP/1.1\r\n" + fields, 0).head.expects_continue);
+  EXPECT_FALSE(read_in_two("POST /x HTTP/1.0\r\n" + fields, 0).head.expects_continue);
+}
+
+// The parser waits for the end of the line, the socket for room: nothing would move until the body's
+// time is over.
+TEST(HttpReader, AFullBufferInsideALineOfTheFramingIsRefused) {
+  const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string rest(LimitsConfig{}.read_buffer_bytes, 'y');
+  for (const std::string begin : {"3;", "3\r\nhel\r\n0\r\nX: "}) {
+    EXPECT_EQ(read_in_two(head + begin + rest, 0).refused, ApiCode::BadRequest) << begin;
+    EXPECT_EQ(read_in_two(head + begin + rest.substr(0, 1'000), 0).refused, std::nullopt) << begin;
+  }
+}
+
+TEST(HttpReader, ARequestLineWithoutEndIsAnUriThatIsTooLong) {
+  EXPECT_EQ(read_in_two("GET /" + std::string(60'000, 'a'), 0).refused, ApiCode::UriTooLong);
+}
+
 TEST(HttpReader, RefusesChunkExtensionsAndTrailers) {
   const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   expect_outcome(head + "3;a=b\r\nhel\r\n0\r\n\r\n", ApiCode::BadRequest, false);

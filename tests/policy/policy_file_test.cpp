@@ -383,8 +383,6 @@ TEST(PolicyFile, HugeFileIsRefusedUnread) {
   EXPECT_EQ(errors_of(text).size(), 1u);
 }
 
-// The manual in the root of the tree: it is read without a note, and what it shows as defaults are
-// the defaults.
 // The TOML library recurses once per part; `policy check` of such a file overflowed the stack. The
 // last text hides the key behind the end of a string of several lines.
 TEST(PolicyFile, KeysOfVeryManyPartsAreRefusedUnread) {
@@ -399,6 +397,8 @@ TEST(PolicyFile, KeysOfVeryManyPartsAreRefusedUnread) {
   }
 }
 
+// The manual in the root of the tree: it is read without a note, and what it shows as defaults are
+// the defaults.
 TEST(PolicyFile, ExampleFileShowsTheDefaults) {
   const std::string text = read_file(TURNSTILE_SOURCE_ROOT "/policies.example.toml");
   ASSERT_FALSE(text.empty());
