@@ -178,11 +178,19 @@ void Engine::cancel(RequestId id) {
   state_->cancelled.push_back(id);
 }
 
-bool Engine::has_work() const { return !state_->requests.empty(); }
+void Engine::pause(RequestId id) { state_->pause_calls.push_back({id, true}); }
+
+void Engine::resume(RequestId id) { state_->pause_calls.push_back({id, false}); }
+
+bool Engine::has_work() const {
+  return state_->scheduler.running_count() + state_->scheduler.waiting_count() > 0 ||
+         !state_->cancelled.empty() || !state_->pause_calls.empty();
+}
 
 void Engine::step(StepOutput& out) {
   assert(out.events.empty() && "the caller has cleared the output");
   state_->end_cancelled(out);
+  state_->apply_pauses(out);
   state_->scheduler.plan(state_->plan);
   state_->plan_drafts();
   state_->report_plan(out);

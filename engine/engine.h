@@ -4,7 +4,8 @@
 //                ^                  |
 //                +------ pause -----+      (blocks run out: newest sequence of the largest
 //                                           priority number goes first; its tokens are computed
-//                                           again later, its text goes on where it was)
+//                                           again later, its text goes on where it was; pause()
+//                                           does the same to one request until resume())
 //
 // step() is a plain function of what was added and cancelled before: schedule, run the model,
 // sample, report. No clock, socket or thread but the model's kernel workers.
@@ -52,7 +53,14 @@ class Engine {
   // unknown or finished id is ignored: the end and the cancel may have crossed.
   void cancel(RequestId id);
 
-  // Whether step() has anything to do or to report.
+  // Take effect in the next step(), in the order of the calls. A paused request gives its blocks
+  // and slots away (the blocks stay in the prefix cache until they are reclaimed) and is computed
+  // no further until it is resumed; its text goes on where it was. Each choice that ran is reported
+  // as Paused, and as Resumed when it runs again. Unknown and finished ids are ignored.
+  void pause(RequestId id);
+  void resume(RequestId id);
+
+  // Whether step() has anything to do or to report. Paused requests give it nothing to do.
   bool has_work() const;
 
   // Computes one step and fills `out`, which the caller has cleared.

@@ -26,6 +26,7 @@ struct Engine::State {
 
   // The parts of a step, in order (engine_step.cpp).
   void end_cancelled(StepOutput& out);
+  void apply_pauses(StepOutput& out);
   void plan_drafts();
   void report_plan(StepOutput& out);
   void run_model();
@@ -53,6 +54,11 @@ struct Engine::State {
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests;
   std::uint64_t arrivals = 0;
   std::vector<RequestId> cancelled;
+  struct PauseCall {
+    RequestId id = 0;
+    bool pause = true;  // false: resume
+  };
+  std::vector<PauseCall> pause_calls;
 
   // Of the step at hand, kept for their capacity.
   StepPlan plan;

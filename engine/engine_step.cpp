@@ -30,12 +30,33 @@ void Engine::State::end_cancelled(StepOutput& out) {
   cancelled.clear();
 }
 
+// A choice that is not born yet is born by its parent, which is set aside.
+void Engine::State::apply_pauses(StepOutput& out) {
+  for (const PauseCall& call : pause_calls) {
+    const auto found = requests.find(call.id);
+    if (found == requests.end()) continue;
+    for (Choice& choice : found->second->choices) {
+      Sequence& sequence = choice.sequence;
+      if (!call.pause && sequence.phase == SequencePhase::Aside) scheduler.put_back(sequence);
+      if (!call.pause) continue;
+      const bool runs = sequence.phase == SequencePhase::Running;
+      if (!runs && sequence.phase != SequencePhase::Waiting) continue;
+      scheduler.set_aside(sequence);
+      if (!runs) continue;
+      if (drafter) drafter->forget(sequence);
+      add_event(EventKind::Paused, sequence, out);
+      ++out.stats.preemptions;
+    }
+  }
+  pause_calls.clear();
+}
+
 void Engine::State::report_plan(StepOutput& out) {
   for (const Sequence* sequence : plan.paused) {
     if (drafter) drafter->forget(*sequence);
     add_event(EventKind::Paused, *sequence, out);
   }
-  out.stats.preemptions = static_cast<std::uint32_t>(plan.paused.size());
+  out.stats.preemptions += static_cast<std::uint32_t>(plan.paused.size());
   for (const Admission& admission : plan.admitted) {
     if (admission.resumed) {
       add_event(EventKind::Resumed, *admission.sequence, out);

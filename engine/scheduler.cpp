@@ -273,6 +273,24 @@ std::optional<std::pair<kernels::BlockId, kernels::BlockId>> Scheduler::fork(Seq
   return kv_.fork(parent.table, born.table, parent.computed);
 }
 
+void Scheduler::set_aside(Sequence& sequence) {
+  if (sequence.phase == SequencePhase::Running) {
+    kv_.release(sequence.table);
+    sequence.computed = 0;
+    erase_in_order(running_, sequence);
+  } else {
+    assert(sequence.phase == SequencePhase::Waiting && "only what waits or runs is set aside");
+    erase_in_order(waiting_, sequence);
+  }
+  sequence.phase = SequencePhase::Aside;
+}
+
+void Scheduler::put_back(Sequence& sequence) {
+  assert(sequence.phase == SequencePhase::Aside && "only what was set aside comes back");
+  sequence.phase = SequencePhase::Waiting;
+  insert_in_order(waiting_, sequence);
+}
+
 void Scheduler::finish(Sequence& sequence) {
   switch (sequence.phase) {
     case SequencePhase::Running:
@@ -283,6 +301,7 @@ void Scheduler::finish(Sequence& sequence) {
       erase_in_order(waiting_, sequence);
       break;
     case SequencePhase::Unborn:
+    case SequencePhase::Aside:
       break;
     case SequencePhase::Finished:
       assert(false && "a sequence ends once");

@@ -90,6 +90,11 @@ class Scheduler {
   std::optional<std::pair<kernels::BlockId, kernels::BlockId>> fork(Sequence& parent,
                                                                     Sequence& born);
 
+  // The sequence, if it waits or runs, gives its blocks and its place back; put_back() lets it wait
+  // again, in its old place of the order.
+  void set_aside(Sequence& sequence);
+  void put_back(Sequence& sequence);
+
   // The sequence, in whatever phase, gives everything back. Each of the `choices` of add() ends so.
   void finish(Sequence& sequence);
 

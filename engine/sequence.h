@@ -12,6 +12,8 @@
 //                       |            |           Unborn until choice 0 has computed the prompt
 //                       +-> Finished <+
 //
+// Aside: the caller paused its request. It waits in no list until the request is resumed.
+//
 // Drafts (drafter.h) are never known tokens: they follow `tokens` only while the model runs.
 //
 // Thread: engine thread only; a value without behaviour, changed by Scheduler and Engine.
@@ -37,7 +39,7 @@ struct SequenceOrder {
   auto operator<=>(const SequenceOrder&) const = default;
 };
 
-enum class SequencePhase : std::uint8_t { Unborn, Waiting, Running, Finished };
+enum class SequencePhase : std::uint8_t { Unborn, Waiting, Running, Aside, Finished };
 
 struct ActiveRequest;
 

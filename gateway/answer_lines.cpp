@@ -33,6 +33,32 @@ void add_rate(std::string& out, std::string_view what, const policy::RateLine& l
   out += "\r\n";
 }
 
+// The lines of draft-ietf-httpapi-ratelimit-headers-11, as structured fields: a policy
+// "team-tokens" of so many a minute, and what is left of it. "tokens" is no unit that the draft
+// registers; it is the honest name.
+void add_structured(std::string& out, const policy::RateView& rates) {
+  std::string policies;
+  std::string states;
+  const auto add_limit = [&](std::string_view unit, const std::optional<policy::RateLine>& line) {
+    if (!line) return;
+    const std::string name = '"' + line->node + '-' + std::string(unit) + '"';
+    const std::string_view comma = policies.empty() ? "" : ", ";
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(line->until_full).count();
+    policies += comma;
+    policies += name + ";q=" + std::to_string(line->limit) + ";w=60;qu=\"";
+    policies += unit;
+    policies += '"';
+    states += comma;
+    states += name + ";r=" + std::to_string(std::max<std::int64_t>(0, line->remaining)) +
+              ";t=" + std::to_string(seconds);
+  };
+  add_limit("requests", rates.requests);
+  add_limit("tokens", rates.tokens);
+  if (policies.empty()) return;
+  add(out, "RateLimit-Policy", policies);
+  add(out, "RateLimit", states);
+}
+
 }  // namespace
 
 std::string reset_text(policy::Duration duration) {
@@ -56,6 +82,7 @@ std::string answer_lines(std::string_view service_class, std::string_view policy
   add(out, "x-turnstile-policy", policy_revision);
   if (rates.requests) add_rate(out, "requests", *rates.requests);
   if (rates.tokens) add_rate(out, "tokens", *rates.tokens);
+  add_structured(out, rates);
   return out;
 }
 

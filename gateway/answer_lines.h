@@ -1,5 +1,6 @@
 // answer_lines.h: the header lines that every answer of a generating route carries after the key
-// check: x-turnstile-class, x-turnstile-policy and OpenAI's six x-ratelimit-*.
+// check: x-turnstile-class, x-turnstile-policy, OpenAI's six x-ratelimit-*, and the same limits as
+// RateLimit-Policy and RateLimit of the IETF draft.
 //
 // Of the limits per minute on the key's path the one with the least remaining is shown; a limit
 // that is not set has no lines. The time until the bucket is full is "12ms", "1.2s" or "3m20s".

@@ -1,6 +1,6 @@
 // engine_port.h: the I/O thread's way to an engine.
 //
-//            try_submit, cancel                          (values in)
+//            try_submit, cancel, pause, resume           (values in)
 //   spine ----------------------> [ engine thread or the simulator's fake ]
 //         <----------------------
 //            StepReport, one a step                      (values out; go back for reuse)
@@ -11,8 +11,8 @@
 //      Finished event with `request_done`.
 //   2. Reports come in the order of the steps; none is lost, however late the reader is. When all
 //      reports are out, the engine waits for one to come back.
-//   3. A cancel never waits behind submitted work. It is read before the next step begins, and it
-//      finds its request even when both were sent since the last step.
+//   3. Cancels and pauses never wait behind submitted work. They are read before the next step
+//      begins and find their request even when both were sent since the last step.
 //   4. After a fault no further report comes; fault() tells why.
 //
 // Thread:    I/O. The engine's side is the implementation's business.
@@ -44,6 +44,13 @@ class EnginePort {
 
   // At most once for a request that was submitted; unknown and finished ids are ignored.
   virtual void cancel(engine::RequestId id) = 0;
+
+  // The engine sets the request aside until resume(): its blocks and slots are free for what is
+  // submitted afterwards. Read like a cancel; ids as there. Each at most kMostPauses times a
+  // request.
+  virtual void pause(engine::RequestId id) = 0;
+  virtual void resume(engine::RequestId id) = 0;
+  static constexpr std::size_t kMostPauses = 2;
 
   // The oldest report that was not taken yet, or null. Give it back when its events are read.
   virtual std::unique_ptr<StepReport> try_take() = 0;

@@ -11,6 +11,9 @@ namespace {
 // How long the engine sleeps at most; it then shows that it lives and sleeps again.
 constexpr std::chrono::milliseconds kBeatInterval{1'000};
 
+// Of one request: every pause with its resume, and a cancel.
+constexpr std::size_t kMostCalls = 2 * EnginePort::kMostPauses + 1;
+
 }  // namespace
 
 EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
@@ -20,7 +23,7 @@ EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& 
       max_open_requests_(max_open_requests),
       submissions_(max_open_requests, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
       submitter_(submissions_),
-      cancels_(max_open_requests),
+      calls_(max_open_requests * kMostCalls),
       reports_(kReports),
       spare_(kReports) {
   for (std::size_t i = 0; i < kReports; ++i) {
@@ -45,9 +48,13 @@ bool EngineThread::try_submit(engine::Request request) {
   return true;
 }
 
-void EngineThread::cancel(engine::RequestId id) {
-  const bool stored = cancels_.try_push(std::move(id));
-  assert(stored && "each open request is cancelled once at most, and the ring holds as many");
+void EngineThread::cancel(engine::RequestId id) { call(id, CallKind::Cancel); }
+void EngineThread::pause(engine::RequestId id) { call(id, CallKind::Pause); }
+void EngineThread::resume(engine::RequestId id) { call(id, CallKind::Resume); }
+
+void EngineThread::call(engine::RequestId id, CallKind kind) {
+  const bool stored = calls_.try_push({id, kind});
+  assert(stored && "the ring holds as many calls as all open requests may bring");
   wake_engine();
 }
 
@@ -123,21 +130,27 @@ void EngineThread::loop() {
 }
 
 void EngineThread::read_mail() {
-  engine::RequestId id = 0;
-  while (cancels_.try_pop(id)) to_cancel_.push_back(id);
+  Call call;
+  while (calls_.try_pop(call)) to_call_.push_back(call);
   engine::Request request;
   while (submissions_.try_dequeue_from_producer(submitter_, request)) {
     engine_->add(std::move(request));
   }
-  for (const engine::RequestId cancelled : to_cancel_) engine_->cancel(cancelled);
-  to_cancel_.clear();
+  for (const auto& [id, kind] : to_call_) {
+    switch (kind) {
+      case CallKind::Cancel: engine_->cancel(id); break;
+      case CallKind::Pause: engine_->pause(id); break;
+      case CallKind::Resume: engine_->resume(id); break;
+    }
+  }
+  to_call_.clear();
 }
 
 // Sleeps until there may be something to do. What came between the last look and the announcement
 // is seen here: mail that is left makes the sleep void.
 void EngineThread::sleep() {
   asleep_.exchange(true);
-  const bool has_mail = submissions_.size_approx() != 0 || !cancels_.empty();
+  const bool has_mail = submissions_.size_approx() != 0 || !calls_.empty();
   const bool can_step = engine_->has_work() && (empty_report_ || !spare_.empty());
   if (!has_mail && !can_step && !stop_.load()) work_.wait(kBeatInterval);
   asleep_.store(false);

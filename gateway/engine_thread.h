@@ -2,8 +2,8 @@
 //
 //   I/O thread                                 engine thread
 //   try_submit -> [ConcurrentQueue] ------+
-//   cancel     -> [SpscRing] -----------+ |    loop:
-//                                       v v      read cancels, then submissions, then cancel
+//   cancel, pause, resume -> [SpscRing] + |    loop:
+//                                       v v      read calls, then submissions, then call
 //                                     engine     no work: sleep on `work` (eventfd)
 //   try_take  <- [SpscRing reports] <-- step     take an empty report; none: sleep as well
 //   give_back -> [SpscRing spare]   -------->    step(), push, signal `ready` (eventfd)
@@ -12,8 +12,8 @@
 // I/O thread is late the engine runs out of empty reports and waits; the I/O thread never waits for
 // the engine, so neither can block the other for good.
 //
-// Cancels are read before the submissions: a cancel that was read was sent after its request, so
-// draining the submissions afterwards is sure to find the request first.
+// Cancels and pauses are read before the submissions: one that was read was sent after its request,
+// so draining the submissions afterwards is sure to find the request first.
 //
 // Thread:    EnginePort's methods on the I/O thread; the rest is private to the engine thread.
 // Lifetime:  the constructor starts the thread; the destructor stops it after the running step and
@@ -25,6 +25,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -54,6 +55,8 @@ class EngineThread final : public EnginePort {
 
   bool try_submit(engine::Request request) override;
   void cancel(engine::RequestId id) override;
+  void pause(engine::RequestId id) override;
+  void resume(engine::RequestId id) override;
   std::unique_ptr<StepReport> try_take() override;
   void give_back(std::unique_ptr<StepReport> report) override;
   policy::Instant last_beat() const override;
@@ -65,6 +68,12 @@ class EngineThread final : public EnginePort {
   void clear_ready();
 
  private:
+  enum class CallKind : std::uint8_t { Cancel, Pause, Resume };
+  struct Call {
+    engine::RequestId id = 0;
+    CallKind kind = CallKind::Cancel;
+  };
+  void call(engine::RequestId id, CallKind kind);
   void run();
   void loop();
   void read_mail();
@@ -78,7 +87,7 @@ class EngineThread final : public EnginePort {
 
   moodycamel::ConcurrentQueue<engine::Request> submissions_;
   moodycamel::ProducerToken submitter_;
-  SpscRing<engine::RequestId> cancels_;
+  SpscRing<Call> calls_;
   SpscRing<std::unique_ptr<StepReport>> reports_;
   SpscRing<std::unique_ptr<StepReport>> spare_;
   WakeUp work_;
@@ -88,7 +97,7 @@ class EngineThread final : public EnginePort {
   std::size_t open_requests_ = 0;
 
   // Engine thread only.
-  std::vector<engine::RequestId> to_cancel_;
+  std::vector<Call> to_call_;
   std::unique_ptr<StepReport> empty_report_;
 
   // Set by the engine thread before its last look at the mail, cleared by whoever wakes it.

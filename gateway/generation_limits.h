@@ -3,8 +3,8 @@
 //   dispatched --prefill--> first token --stall--> token --stall--> ... end
 //       '----------------------- total -------------------------------'
 //
-// A pause stops the stall limit, not the total. Pure; the numbers are policy's (policy/timeouts.h),
-// the total also ends with LimitsConfig::request_timeout.
+// A pause stops the limits on prefill and stall, not the total. Pure; the numbers are policy's
+// (policy/timeouts.h), the total also ends with LimitsConfig::request_timeout.
 //
 // Thread: any; a value.
 // Tests:  tests/gateway/spine_parts_test.cpp.
@@ -35,7 +35,7 @@ struct GenerationLimits {
   Limit next(std::optional<policy::Instant> last_token_at, bool is_paused) const {
     const Limit total{dispatched + std::min(timeouts.total, request_timeout),
                       ApiCode::DecodeTimeout};
-    if (last_token_at && is_paused) return total;
+    if (is_paused) return total;
     const Limit step =
         last_token_at
             ? Limit{*last_token_at + timeouts.stall, ApiCode::DecodeStall}

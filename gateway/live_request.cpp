@@ -53,6 +53,7 @@ bool LiveRequest::submit(std::vector<engine::Request> requests, TokenStream& str
     if (!context_.engine.try_submit(std::move(request))) return false;
     engine_requests_.push_back(engine_id);
     ++open_engine_requests_;
+    if (is_set_aside_) context_.engine.pause(engine_id);  // between its dispatch and now
   }
   return true;
 }
@@ -93,6 +94,16 @@ void LiveRequest::on_dispatched(const policy::Dispatch& dispatch) {
   record_.dispatch = dispatch;
   record_.dispatched = dispatch.dispatched;
   mailbox_.put(EventKind::Dispatched);
+}
+
+void LiveRequest::on_paused() {
+  is_set_aside_ = true;
+  for (const engine::RequestId engine_id : engine_requests_) context_.engine.pause(engine_id);
+}
+
+void LiveRequest::on_resumed() {
+  is_set_aside_ = false;
+  for (const engine::RequestId engine_id : engine_requests_) context_.engine.resume(engine_id);
 }
 
 void LiveRequest::on_refused(policy::LateRefusal refusal) {

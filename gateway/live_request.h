@@ -75,6 +75,8 @@ class LiveRequest {
   // From LiveRequests.
   void on_dispatched(const policy::Dispatch& dispatch);
   void on_refused(policy::LateRefusal refusal);
+  void on_paused();   // the permit went to a higher class; the engine is told at once
+  void on_resumed();  // it is here again
   void on_event(const engine::Event& event, const engine::StepOutput& output,
                 policy::Instant now);
   void end_of_step(policy::Instant now);  // once after the events of a step
@@ -102,6 +104,7 @@ class LiveRequest {
   std::vector<engine::RequestId> engine_requests_;
   std::uint32_t open_engine_requests_ = 0;
   bool is_cancelled_ = false;
+  bool is_set_aside_ = false;
   bool engine_has_failed_ = false;
 
   Usage usage_;

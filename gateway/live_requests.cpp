@@ -58,15 +58,17 @@ void LiveRequests::dispatch(policy::Admission& admission, policy::Instant now) {
   outcomes_.clear();
   admission.dispatch(now, outcomes_);
   for (policy::Outcome& outcome : outcomes_) {
+    const policy::RequestId id = std::visit([](const auto& told) { return told.id; }, outcome);
+    LiveRequest* request = find(id);
+    assert(request != nullptr && "a request that leaves tells admission first");
     if (auto* dispatch = std::get_if<policy::Dispatch>(&outcome)) {
-      LiveRequest* request = find(dispatch->id);
-      assert(request != nullptr && "a request that leaves tells admission first");
       request->on_dispatched(*dispatch);
+    } else if (auto* refusal = std::get_if<policy::LateRefusal>(&outcome)) {
+      request->on_refused(std::move(*refusal));
+    } else if (std::holds_alternative<policy::Pause>(outcome)) {
+      request->on_paused();
     } else {
-      auto& refusal = std::get<policy::LateRefusal>(outcome);
-      LiveRequest* request = find(refusal.id);
-      assert(request != nullptr && "a request that leaves tells admission first");
-      request->on_refused(std::move(refusal));
+      request->on_resumed();
     }
   }
 }

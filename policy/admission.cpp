@@ -28,6 +28,9 @@ tl::unexpected<Refusal> refused(Refusal refusal, RequestId id) {
   return tl::unexpected(with_jittered_retry(std::move(refusal), id));
 }
 
+// Of a request as long as the context: credits and debts of floors are bounded by it.
+constexpr std::int64_t kMostUnitsPerPosition = kUnitsPerGeneratedToken;
+
 std::vector<LeafOrder> orders_of(const PolicySet& policy) {
   std::vector<LeafOrder> orders;
   for (const ClassRules& rules : policy.classes) orders.push_back(rules.order);
@@ -54,12 +57,18 @@ Admission::State::State(std::shared_ptr<const PolicySet> policy_set, EngineFacts
       shares(policy->classes.size()),
       principals(*policy, shares),
       room(orders_of(*policy)),
+      floors(policy->classes, kMostUnitsPerPosition * engine.max_model_len),
+      lengths(std::max<std::size_t>(1, models.size()) * policy->classes.size()),
       pace_ns(kFirstPaceNs),
       predictor(policy->classes.size()) {
   assert(engine.block_tokens >= 1 && engine.sequence_slots >= 1 && "an engine can run something");
   for (const ClassRules& rules : policy->classes) {
     std::string scope = "class/";
     scope += rules.name;
+    EngineFacts below = engine;
+    below.kv_blocks = Meter::part_of(engine.kv_blocks, rules.watermark_ppm);
+    below.sequence_slots = Meter::part_of(engine.sequence_slots, rules.watermark_ppm);
+    engine_below.push_back(std::move(below));
     queue_tokens_by_class.emplace_back("queue_tokens/" + scope, scope, rules.queue_tokens);
     queue_by_class.emplace_back("queue/" + scope, scope, rules.queue_requests);
   }
@@ -85,7 +94,7 @@ std::vector<KeyProblem> Admission::set_keys(Instant now, const std::vector<KeyNo
   std::vector<RequestId> waiting;
   state_->room.for_each([&](const WaitingRoom::Entry& entry) {
     for (const KeyState* key : closed) {
-      if (entry.leaf == key->share) waiting.push_back(entry.id);
+      if (entry.leaf == key->share && !entry.was_started) waiting.push_back(entry.id);
     }
   });
   for (const RequestId id : waiting) {
@@ -128,6 +137,7 @@ Request& Admission::State::arrive(Instant now, RequestId id, KeyState& key,
   request.class_index = resolved.class_index;
   request.model_index = resolved.model_index;
   request.arrived = now;
+  request.order = next_order++;
   const ClassRules& rules = policy->classes[resolved.class_index];
   request.deadline = now + rules.timeouts.queue_ttl;
   request.first_token_within = rules.ttft;
@@ -140,11 +150,15 @@ Request& Admission::State::arrive(Instant now, RequestId id, KeyState& key,
 // The only way out. Places and leases go back with the Request; the ledger was closed or is
 // abandoned here.
 void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
-  if (request.phase == Phase::Waiting) leave_room(request);
+  if (request.phase == Phase::Waiting || request.phase == Phase::Paused) leave_room(request);
   if (request.phase == Phase::Reading && request.place.empty()) reading_without_place -= 1;
-  if (request.phase == Phase::Running) running -= 1;
+  if (request.phase == Phase::Running) {
+    running -= 1;
+    std::erase(on_engine, &request);
+  }
   set_prefill_left(request, 0);
-  if (request.phase != Phase::Running) request.ledger.abandon(now);
+  const bool was_started = request.phase == Phase::Running || request.phase == Phase::Paused;
+  if (!was_started) request.ledger.abandon(now);
   for (Principal* node : request.path) {
     if (rate == RateCharge::GiveBack) {
       node->requests.give(now, 1);
@@ -172,7 +186,7 @@ void Admission::State::enter_room(Request& request) {
   shares.add_waiting(request.entry.leaf, request.class_index, request.entry.units);
   shares.set_backlog(request.entry.leaf, request.class_index, true);
   waiting_slots += request.size.choices;
-  waiting_blocks += request.size.kv_blocks;
+  waiting_blocks += expected_blocks(request);
 }
 
 // The share tree still counts its leaf as waiting, until the caller has charged the shares.
@@ -180,7 +194,7 @@ void Admission::State::take_from_room(Request& request) {
   room.remove(request.entry);
   shares.add_waiting(request.entry.leaf, request.class_index, -request.entry.units);
   waiting_slots -= request.size.choices;
-  waiting_blocks -= request.size.kv_blocks;
+  waiting_blocks -= expected_blocks(request);
 }
 
 void Admission::State::leave_room(Request& request) {
@@ -235,7 +249,8 @@ tl::expected<Queued, Refusal> Admission::enqueue(Instant now, RequestId id,
     return refused(std::move(refusal), id);
   };
   if (state_->open_key(resolved) != request.key) return give_up(key_disabled());
-  const auto size = size_request(resolved, tokens, state_->engine);
+  const auto size =
+      size_request(resolved, tokens, state_->engine_below[resolved.class_index]);
   if (!size) return give_up(size.error());
   const std::int64_t estimate = state_->estimate(*request.key, resolved, *size);
   const ClassIndex class_index = request.class_index;
@@ -261,7 +276,8 @@ tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const 
   KeyState* key = state_->open_key(resolved);
   if (key == nullptr) return tl::unexpected(key_disabled());
   const Path path = state_->principals.path(*key);
-  const auto size = size_request(resolved, tokens, state_->engine);
+  const auto size =
+      size_request(resolved, tokens, state_->engine_below[resolved.class_index]);
   if (!size) return tl::unexpected(size.error());
   const std::int64_t estimate = state_->estimate(*key, resolved, *size);
   const ClassIndex class_index = resolved.class_index;
@@ -292,6 +308,7 @@ bool Admission::leave(Instant now, RequestId id) {
   const auto it = state_->requests.find(id);
   if (it == state_->requests.end()) return false;
   Request& request = it->second;
+  if (request.phase == Phase::Paused) return false;
   if (request.phase == Phase::Running) {
     if (!request.unreported) return false;
     on_ended(now, id, EndKind::Cancelled, ActualUse{});

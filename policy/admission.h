@@ -13,6 +13,8 @@
 //                    |
 //               dispatch()             best class, fair share, slots, KV blocks: holds a permit
 //                    |
+//                    +-- Pause <--> Resume     a higher class needs the room; twice at most
+//                    |
 //      on_bound / on_tokens / on_blocks_returned                        charged as it happens
 //                    |
 //               on_ended()             settled exactly, permit released exactly once
@@ -21,13 +23,14 @@
 // counted in tokens computed (share_tree.h). When the request that is next does not fit the engine,
 // nothing else starts: a small one that slipped past could hold the big one off forever. A request
 // whose own department, team or key runs at its inflight limit is not next; it lets others pass.
+// A class that is due for its floor (floor_credits.h) goes before all others.
 //
 // Refusals leave no trace: every meter is as it was, the request rate included.
 //
 // Invariants (check_invariants() verifies them; the simulator calls it after every step):
 //   1. For each meter 0 <= committed, committed <= capacity unless the capacity was just lowered,
 //      and committed is the sum of what the live requests hold.
-//   2. Each live request is in exactly one phase: place taken, waiting, running.
+//   2. Each live request is in exactly one phase: place taken, waiting, running, paused.
 //   3. For each bucket: reserved is the sum of the live requests' debits.
 //   4. The waiting room's counts, the queue meters and the readiness of the share tree agree.
 //

@@ -7,10 +7,20 @@
 #include "policy/admission_state.h"
 
 namespace turnstile::policy {
+namespace {
+
+constexpr std::int64_t kWholeEngine = 1'000'000;
+
+// The engine may still report of a request that was paused a moment ago.
+bool was_started(const Request& request) {
+  return request.phase == Phase::Running || request.phase == Phase::Paused;
+}
+
+}  // namespace
 
 // Takes the lease and reports it. The caller keeps the waiting room and the share tree's backlog in
 // step, because a request that starts at once was never in the room.
-void Admission::State::start(Instant now, Request& request) {
+void Admission::State::start(Instant now, Request& request, bool due) {
   Dispatch report;
   report.id = request.id;
   report.max_tokens = request.size.max_tokens;
@@ -21,24 +31,50 @@ void Admission::State::start(Instant now, Request& request) {
   report.pick.class_name = policy->classes[request.class_index].name;
   report.pick.v = shares.v(request.key->share, request.class_index);
   report.pick.v_min = report.pick.v;
-  report.kv.need_blocks = request.size.kv_blocks;
-  report.kv.capacity_blocks = *kv_blocks.capacity();
-  report.kv.free_blocks = *kv_blocks.capacity() - kv_blocks.committed();
+  report.pick.due = due;
   report.checks = std::move(request.checks);
 
-  request.phase = Phase::Running;
-  running += 1;
   set_prefill_left(request, request.size.prompt_tokens);
   request.place.release();
+  report.kv = take_lease(now, request);
+  request.for_its_floor = due;
+  request.unreported = true;
+  request.ledger.open_share(shares, request.key->share, request.class_index);
+  floors.charge(request.class_index, request.ledger.share_units());
+  unreported.push_back(std::move(report));
+}
+
+// Inflight, slots and blocks, and all that follows from running.
+KvDecision Admission::State::take_lease(Instant now, Request& request) {
+  KvDecision kv;
+  kv.need_blocks = first_blocks(request);
+  kv.peak_blocks = kv_peak(request);
+  kv.capacity_blocks = *kv_blocks.capacity();
+  kv.free_blocks = *kv_blocks.capacity() - kv_blocks.committed();
   for (Principal* node : request.path) {
     request.lease.add(node->inflight, 1);
     if (Meter* of_class = node->inflight_of(request.class_index)) request.lease.add(*of_class, 1);
   }
   request.lease.add(sequence_slots, request.size.choices);
-  request.lease.add(kv_blocks, request.size.kv_blocks);
-  request.ledger.open_share(shares, request.key->share, request.class_index);
+  request.lease.add(kv_blocks, kv.need_blocks);
+  request.phase = Phase::Running;
+  request.started = now;
+  running += 1;
+  on_engine.push_back(&request);
   refresh_gates(request.path);
-  unreported.push_back(std::move(report));
+  return kv;
+}
+
+// Its ledger is open: what was charged at the dispatch holds, and computing again what the pause
+// lost is charged to nobody.
+void Admission::State::resume(Instant now, Request& request, bool due) {
+  Resume report;
+  report.id = request.id;
+  report.resumed = now;
+  report.due = due;
+  request.for_its_floor = due;
+  report.kv = take_lease(now, request);
+  unreported.emplace_back(std::in_place_type<Resume>, report);
 }
 
 void Admission::State::refresh_gates(const Path& path) {
@@ -46,6 +82,23 @@ void Admission::State::refresh_gates(const Path& path) {
     for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
       shares.set_gate(node->share, c, node->may_run(c));
     }
+  }
+}
+
+std::optional<Admission::State::Band> Admission::State::next_band() {
+  const auto classes = static_cast<ClassIndex>(policy->classes.size());
+  for (ClassIndex c = 0; c < classes; ++c) {
+    if (shares.ready(ShareTree::kRoot, c) && floors.due(c)) return Band{c, true};
+  }
+  for (ClassIndex c = 0; c < classes; ++c) {
+    if (shares.ready(ShareTree::kRoot, c)) return Band{c, false};
+  }
+  return std::nullopt;
+}
+
+void Admission::State::refresh_backlogs() {
+  for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
+    floors.set_backlogged(c, shares.ready(ShareTree::kRoot, c));
   }
 }
 
@@ -67,24 +120,33 @@ void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
     state.refuse_waiting(now, request, std::move(refusal));
   }
 
-  // The best class with a ready queue is served until its next request does not fit the engine;
-  // then everything waits for that one. Serving a smaller one instead could hold it off forever.
-  const auto classes = static_cast<ClassIndex>(state.policy->classes.size());
-  ClassIndex best = 0;
-  while (best < classes) {
-    const auto leaf = state.shares.pick(best);
-    if (!leaf) {
-      best += 1;
-      continue;
-    }
-    const auto head = state.room.head(now, *leaf, best);
+  // The best class with work is served until its next request does not fit the engine; then
+  // everything waits for that one. Serving a smaller one instead could hold it off forever. A class
+  // that is due goes first, and its watermark does not hold.
+  state.refresh_backlogs();
+  while (const auto band = state.next_band()) {
+    const auto leaf = state.shares.pick(band->class_index);
+    const auto head = state.room.head(now, *leaf, band->class_index);
     assert(head && "a ready leaf has a waiting request");
     Request& request = state.requests.at(head->id);
-    if (!state.fits_engine(request.size)) break;
+    const std::int64_t watermark_ppm =
+        band->due ? kWholeEngine : state.watermark(band->class_index);
+    if (!state.fits_engine(request, watermark_ppm)) {
+      const auto victims = state.find_victims(request, watermark_ppm);
+      if (victims.empty()) break;
+      for (Request* victim : victims) state.pause(*victim, request.id);
+      continue;  // what they gave back of their team's limits may let somebody else be next
+    }
     state.take_from_room(request);
-    state.start(now, request);
-    state.shares.set_backlog(*leaf, best, !state.room.empty(*leaf, best));
+    if (request.phase == Phase::Paused) {
+      state.resume(now, request, band->due);
+    } else {
+      state.start(now, request, band->due);
+    }
+    state.shares.set_backlog(*leaf, band->class_index,
+                             !state.room.empty(*leaf, band->class_index));
   }
+  state.refresh_backlogs();
 
   for (Outcome& outcome : state.unreported) {
     if (auto* started = std::get_if<Dispatch>(&outcome)) {
@@ -106,18 +168,22 @@ void Admission::on_bound(Instant now, RequestId id, std::int64_t cached_prompt_t
                          std::int64_t blocks_returned) {
   state_->tick(now);
   const auto it = state_->requests.find(id);
-  if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
+  if (it == state_->requests.end() || !was_started(it->second)) return;
   Request& request = it->second;
   const std::int64_t uncached = request.size.prompt_tokens - cached_prompt_tokens;
   state_->set_prefill_left(request, std::clamp<std::int64_t>(uncached, 0, request.prefill_left));
   request.ledger.on_cached(now, state_->shares, cached_prompt_tokens);
-  if (blocks_returned > 0) request.lease.give_back(state_->kv_blocks, blocks_returned);
+  if (blocks_returned > 0 && request.phase == Phase::Running) {
+    request.blocks_returned += blocks_returned;
+    request.lease.give_back(state_->kv_blocks, blocks_returned);
+  }
 }
 
 void Admission::on_blocks_returned(Instant now, RequestId id, std::int64_t blocks) {
   state_->tick(now);
   const auto it = state_->requests.find(id);
   if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
+  it->second.blocks_returned += blocks;
   it->second.lease.give_back(state_->kv_blocks, blocks);
 }
 
@@ -125,15 +191,18 @@ void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_
                           std::int64_t generated_tokens) {
   state_->tick(now);
   const auto it = state_->requests.find(id);
-  if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
+  if (it == state_->requests.end() || !was_started(it->second)) return;
   Request& request = it->second;
-  state_->set_prefill_left(request,
-                           std::max<std::int64_t>(0, request.prefill_left - prompt_tokens_computed));
-  state_->step_units += kUnitsPerPromptToken * prompt_tokens_computed +
-                        kUnitsPerGeneratedToken * generated_tokens;
+  const std::int64_t left = request.prefill_left - prompt_tokens_computed;
+  state_->set_prefill_left(request, std::max<std::int64_t>(0, left));
+  const std::int64_t units = kUnitsPerPromptToken * prompt_tokens_computed +
+                             kUnitsPerGeneratedToken * generated_tokens;
+  state_->step_units += units;
+  state_->floors.on_served(units);
   if (generated_tokens > 0) state_->learn_first_token(now, request);
   state_->learn_pace(now, request, generated_tokens);
   request.ledger.on_generated(now, state_->shares, generated_tokens);
+  state_->cover_growth(request);
 }
 
 void Admission::on_step(Instant now, Duration took) {
@@ -158,7 +227,7 @@ std::optional<Settlement> Admission::on_ended(Instant now, RequestId id, EndKind
   State& state = *state_;
   state.tick(now);
   const auto it = state.requests.find(id);
-  if (it == state.requests.end() || it->second.phase != Phase::Running) return std::nullopt;
+  if (it == state.requests.end() || !was_started(it->second)) return std::nullopt;
   Request& request = it->second;
   if (request.unreported) {
     std::erase_if(state.unreported, [id](const Outcome& outcome) {
@@ -169,10 +238,13 @@ std::optional<Settlement> Admission::on_ended(Instant now, RequestId id, EndKind
   if (kind == EndKind::Completed) {
     const std::int64_t length = actual.generated_tokens / request.size.choices;
     request.key->length(request.model_index, request.class_index).learn(length);
+    state.length_of(request).learn(length);
   }
+  const std::int64_t estimated_units = request.ledger.estimated_share_units();
   Settlement settlement =
       request.ledger.close(now, state.shares, actual.prompt_tokens_computed,
                            actual.generated_tokens, kind != EndKind::Fault);
+  state.floors.charge(request.class_index, settlement.service_units - estimated_units);
   state.forget(now, request, State::RateCharge::Keep);
   return settlement;
 }

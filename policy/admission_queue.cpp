@@ -44,7 +44,7 @@ Admission::State::PlaceNeeds Admission::State::place_needs(const Request& reques
   }
   if (!has_place) needs.add(queue_by_class[request.class_index], 1, nullptr);
   if (tokens > 0) needs.add(queue_tokens_by_class[request.class_index], tokens, nullptr);
-  if (!has_place) needs.add(queue_all, 1, nullptr);
+  if (!has_place) needs.add(queue_all, 1, nullptr, watermark(request.class_index));
   return needs;
 }
 
@@ -54,28 +54,39 @@ bool Admission::State::passes_gates(const Request& request) const {
   });
 }
 
-bool Admission::State::fits_engine(const RequestSize& size) const {
-  return sequence_slots.fits(size.choices) && kv_blocks.fits(size.kv_blocks);
+bool Admission::State::fits_engine(const Request& request, std::int64_t watermark_ppm) {
+  return sequence_slots.fits(request.size.choices, watermark_ppm) &&
+         kv_peak(request) <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm);
 }
 
-// True when nothing that may start waits in this class or a higher one: the request would be next.
-static bool nobody_ahead(const ShareTree& shares, ClassIndex class_index) {
-  for (ClassIndex c = 0; c <= class_index; ++c) {
-    if (shares.ready(ShareTree::kRoot, c)) return false;
+// True when nothing that may start waits in this class or a higher one, nor in a class that is due:
+// the request would be next.
+bool Admission::State::nobody_ahead(ClassIndex class_index) const {
+  for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
+    const bool goes_first = c <= class_index || floors.due(c);
+    if (goes_first && shares.ready(ShareTree::kRoot, c)) return false;
   }
   return true;
 }
 
-bool Admission::State::can_start(const Request& request) const {
-  return nobody_ahead(shares, request.class_index) && passes_gates(request) &&
-         fits_engine(request.size);
+// Nor anybody whom a pause might let start, by what it gives back of a team's limits.
+bool Admission::State::nobody_waits(ClassIndex class_index) const {
+  for (ClassIndex c = 0; c <= class_index; ++c) {
+    if (shares.waiting_units(ShareTree::kRoot, c) > 0) return false;
+  }
+  return nobody_ahead(class_index);
+}
+
+bool Admission::State::can_start(const Request& request) {
+  return nobody_ahead(request.class_index) && passes_gates(request) &&
+         fits_engine(request, watermark(request.class_index));
 }
 
 // Before the size is known. Bounded by the free slots, so that no more prompts are tokenized
 // without a place than could run.
 bool Admission::State::may_start_soon(const Request& request) const {
-  return nobody_ahead(shares, request.class_index) && passes_gates(request) &&
-         sequence_slots.fits(reading_without_place + 1);
+  return nobody_ahead(request.class_index) && passes_gates(request) &&
+         sequence_slots.fits(reading_without_place + 1, watermark(request.class_index));
 }
 
 // Takes the budgets, and then either the lease or a place. On refusal nothing of this is taken.
@@ -86,7 +97,13 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   queued.kv_blocks = request.size.kv_blocks;
   queued.estimated_completion_tokens = request.estimated_completion_tokens;
 
-  const bool starts = can_start(request);
+  decide_reservation(request);
+  bool starts = can_start(request);
+  std::vector<Request*> to_pause;
+  if (!starts && nobody_waits(request.class_index) && passes_gates(request)) {
+    to_pause = find_victims(request, watermark(request.class_index));
+    starts = !to_pause.empty();
+  }
   const bool late = now >= request.deadline;
   if (!starts && late) {
     Refusal refusal;
@@ -106,6 +123,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   // Before anybody is displaced for it.
   if (auto refusal = check_first_token(now, request, starts, queued)) return refusal;
   if (!starts) take_place(now, request, victims);
+  for (Request* victim : to_pause) pause(*victim, request.id);
   if (!had_place) reading_without_place -= 1;
 
   const ClassIndex class_index = request.class_index;
@@ -125,9 +143,8 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
     const auto picked = shares.pick(request.class_index);
     assert(picked == leaf && "nobody else in this class is ready");
     (void)picked;
-    start(now, request);
+    start(now, request, false);
     shares.set_backlog(leaf, request.class_index, !room.empty(leaf, request.class_index));
-    request.unreported = true;
     queued.starts_now = true;
     return std::nullopt;
   }
@@ -137,7 +154,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   request.entry = {request.id,
                    leaf,
                    request.class_index,
-                   next_order++,
+                   request.order,
                    request.deadline,
                    kUnitsPerPromptToken * request.size.prompt_tokens +
                        kUnitsPerGeneratedToken * request.estimated_completion_tokens,
@@ -163,7 +180,7 @@ std::optional<Refusal> Admission::State::find_place(Instant now, const Request& 
     for (const Displacement& gone : victims) {
       freed += requests.at(gone.victim).place.held(*need.meter);
     }
-    return !need.meter->fits(need.amount - freed);
+    return !need.meter->fits(need.amount - freed, need.watermark_ppm);
   };
   for (;;) {
     const auto all = needs.all();

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "policy/admission.h"
+#include "policy/floor_credits.h"
 #include "policy/ledger.h"
+#include "policy/length_quantile.h"
 #include "policy/meter.h"
 #include "policy/permit.h"
 #include "policy/principals.h"
@@ -31,6 +33,7 @@ enum class Phase : std::uint8_t {
   Reading,  // arrived and paid its request rate; its tokens are being counted
   Waiting,  // in the waiting room, with a place and its budgets reserved
   Running,  // holds a lease
+  Paused,   // was running, in the waiting room again; its ledger goes on
 };
 
 struct Request {
@@ -41,6 +44,7 @@ struct Request {
   ClassIndex class_index = 0;
   std::size_t model_index = 0;
   Instant arrived{};
+  std::uint64_t order = 0;  // of arrival
   Instant deadline{};  // of the queue: arrived + queue_ttl, or the client's own
   Duration first_token_within{};  // of arrival: the class's ttft, or the client's deadline
 
@@ -53,6 +57,14 @@ struct Request {
   std::vector<Check> checks;
 
   bool unreported = false;  // dispatched, and dispatch() has not said so yet
+  std::int64_t pauses = 0;
+  bool for_its_floor = false;          // started because its class was due: nobody pauses it
+  Instant started{};                   // last dispatched or resumed
+
+  // Cache blocks while it runs; see kv_peak.cpp.
+  bool reserves_worst_case = true;     // all it may ever need, from the start
+  std::int64_t blocks_returned = 0;    // by the engine, out of what was reserved
+
   std::optional<Instant> last_tokens_at;
   std::int64_t prefill_left = 0;       // running: prompt tokens still to be computed
   std::optional<Duration> predicted;   // when it had to wait; until its first token
@@ -79,10 +91,46 @@ struct Admission::State {
                         const RequestSize& size) const;
   std::optional<Refusal> start_or_wait(Instant now, Request& request, Queued& queued);
   bool may_start_soon(const Request& request) const;
-  bool can_start(const Request& request) const;
+  bool can_start(const Request& request);
   bool passes_gates(const Request& request) const;
-  bool fits_engine(const RequestSize& size) const;
-  void start(Instant now, Request& request);
+  bool nobody_ahead(ClassIndex class_index) const;
+  bool nobody_waits(ClassIndex class_index) const;
+  bool fits_engine(const Request& request, std::int64_t watermark_ppm);
+  void start(Instant now, Request& request, bool due);
+  void resume(Instant now, Request& request, bool due);
+  KvDecision take_lease(Instant now, Request& request);
+
+  // Pausing lower classes; see preemption.cpp.
+  std::vector<Request*> find_victims(const Request& request, std::int64_t watermark_ppm);
+  bool fits_without(const Request& request, std::int64_t watermark_ppm,
+                    std::span<Request* const> paused);
+  void pause(Request& victim, RequestId by);
+
+  void refresh_backlogs();
+  std::int64_t watermark(ClassIndex class_index) const {
+    return policy->classes[class_index].watermark_ppm;
+  }
+
+  // The class to serve next: the best that is due, else the best that has work.
+  struct Band {
+    ClassIndex class_index = 0;
+    bool due = false;
+  };
+  std::optional<Band> next_band();
+
+  // Cache blocks; see kv_peak.cpp.
+  struct Growth {
+    std::int64_t tokens_left = 0;  // until it ends, as expected
+    std::int64_t held = 0;         // blocks now
+    bool grows = false;            // a block for each so many tokens
+  };
+  std::int64_t blocks_for(std::int64_t tokens) const;
+  std::int64_t first_blocks(const Request& request) const;
+  std::int64_t expected_blocks(const Request& request) const;
+  Growth growth_of(const Request& request) const;
+  std::int64_t kv_peak(const Request& candidate, std::span<Request* const> paused = {});
+  void decide_reservation(Request& request) const;
+  void cover_growth(Request& request);
   void refresh_gates(const Path& path);
 
   // A place in the queue: what it takes, and whom it displaces where there is none.
@@ -90,13 +138,15 @@ struct Admission::State {
     Meter* meter = nullptr;
     std::int64_t amount = 0;
     const Principal* scope = nullptr;  // null: everybody's
+    std::int64_t watermark_ppm = 1'000'000;
   };
   static constexpr std::size_t kMostPlaceNeeds = 8;
   struct PlaceNeeds {
     std::array<PlaceNeed, kMostPlaceNeeds> needs{};
     std::size_t count = 0;
-    void add(Meter& meter, std::int64_t amount, const Principal* scope) {
-      needs[count++] = {&meter, amount, scope};
+    void add(Meter& meter, std::int64_t amount, const Principal* scope,
+             std::int64_t watermark_ppm = 1'000'000) {
+      needs[count++] = {&meter, amount, scope, watermark_ppm};
     }
     std::span<const PlaceNeed> all() const { return {needs.data(), count}; }
   };
@@ -135,6 +185,7 @@ struct Admission::State {
 
   std::shared_ptr<const PolicySet> policy;
   EngineFacts engine;
+  std::vector<EngineFacts> engine_below;  // by class: what its watermark leaves of the engine
   std::vector<Model> models;
 
   Meter kv_blocks;
@@ -145,10 +196,20 @@ struct Admission::State {
   ShareTree shares;
   Principals principals;
   WaitingRoom room;
+  FloorCredits floors;
+  std::vector<LengthQuantile> lengths;  // by model and class, see length_of()
+  LengthQuantile& length_of(const Request& request) {
+    return lengths[request.model_index * policy->classes.size() + request.class_index];
+  }
+  const LengthQuantile& length_of(const Request& request) const {
+    return lengths[request.model_index * policy->classes.size() + request.class_index];
+  }
 
   // Declared after the meters: what requests hold is released before the meters go.
   std::unordered_map<RequestId, Request> requests;
   std::vector<Outcome> unreported;
+  std::vector<Request*> on_engine;  // those that run; elements of `requests` do not move
+  std::vector<Growth> growths;      // kept to save its allocation
   std::int64_t running = 0;
   std::int64_t reading_without_place = 0;
   std::uint64_t next_order = 0;

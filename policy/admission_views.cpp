@@ -16,7 +16,8 @@ void keep_scarcest(std::optional<RateLine>& kept, const Bucket& bucket, Instant 
   line.limit = bucket.limit()->per_minute;
   line.remaining = std::max<std::int64_t>(0, bucket.available(now));
   line.until_full = bucket.until_full(now);
-  if (!kept || line.remaining < kept->remaining) kept = line;
+  line.node = bucket.scope().substr(0, bucket.scope().find('/'));
+  if (!kept || line.remaining < kept->remaining) kept = std::move(line);
 }
 
 void view_meter(std::vector<MeterView>& views, const Meter& meter) {
@@ -118,7 +119,8 @@ void recount(const Request& request, Recount& count) {
   for (const Principal* node : request.path) count.buckets[&node->requests] += 1;
   count.live[request.key] += 1;
   count.running += request.phase == Phase::Running ? 1 : 0;
-  count.waiting += request.phase == Phase::Waiting ? 1 : 0;
+  const bool waits = request.phase == Phase::Waiting || request.phase == Phase::Paused;
+  count.waiting += waits ? 1 : 0;
   if (request.phase == Phase::Reading && request.place.empty()) count.reading_without_place += 1;
 }
 
@@ -127,6 +129,7 @@ std::optional<std::string> phase_fault(const Request& request) {
   if (running == request.lease.empty()) return "a request holds a lease iff it runs";
   if (running && !request.place.empty()) return "a running request keeps its place in the queue";
   if (request.phase == Phase::Waiting && request.place.empty()) return "a wait without a place";
+  if (request.phase == Phase::Paused && !request.place.empty()) return "a paused request queues";
   return std::nullopt;
 }
 

@@ -100,7 +100,8 @@ void record_rate_checks(Instant now, const Path& path, std::vector<Check>& check
 }
 
 void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
-                          const RequestSize& size, std::int64_t estimated_completion_tokens, std::vector<Check>& checks) {
+                          const RequestSize& size, std::int64_t estimated_completion_tokens,
+                          std::vector<Check>& checks) {
   for (Principal* node : path) {
     if (!node->tokens.limit()) continue;
     const std::int64_t asked =

@@ -23,8 +23,8 @@ Budget budget_of(Principal& node, ClassIndex class_index);
 // One request on every request rate of the path. RateRequests.
 std::optional<Refusal> check_rates(Instant now, const Path& path);
 
-// Could the request ever be paid from full buckets, above the floors of its class. ExceedsBudgetCapacity, or BudgetTokens for a
-// budget of zero.
+// Could the request ever be paid from full buckets, above the floors of its class.
+// ExceedsBudgetCapacity, or BudgetTokens for a budget of zero.
 std::optional<Refusal> check_budget_capacity(const Path& path, ClassIndex class_index,
                                              const RequestSize& size,
                                              std::int64_t estimated_completion_tokens);
@@ -37,6 +37,7 @@ std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex c
 // The limits that were looked at and had room, for the record. Call before anything is taken.
 void record_rate_checks(Instant now, const Path& path, std::vector<Check>& checks);
 void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
-                          const RequestSize& size, std::int64_t estimated_completion_tokens, std::vector<Check>& checks);
+                          const RequestSize& size, std::int64_t estimated_completion_tokens,
+                          std::vector<Check>& checks);
 
 }  // namespace turnstile::policy

@@ -12,8 +12,8 @@ std::int64_t cached_cost(std::int64_t cached, std::int64_t weight_milli) {
 }
 
 // Completion tokens that a live reservation assumes: the estimate, but never more than a full
-// bucket holds beside the prompt and above the floor. An estimate learned from long answers must not shut a small
-// budget.
+// bucket holds beside the prompt and above the floor. An estimate learned from long answers must
+// not shut a small budget.
 std::int64_t live_estimate(const Budget& budget, const RequestSize& size, std::int64_t estimate) {
   const auto& limit = budget.bucket->limit();
   if (!limit) return estimate;

@@ -85,6 +85,10 @@ class Ledger {
   std::int64_t estimated_completion_tokens() const { return estimate_; }
   std::int64_t generated_tokens() const { return generated_; }
   std::int64_t share_units() const { return share_.units; }
+  // What the shares were charged with at dispatch.
+  std::int64_t estimated_share_units() const {
+    return kUnitsPerPromptToken * prompt_ + kUnitsPerGeneratedToken * estimate_;
+  }
 
  private:
   void move_line(Instant now, Line& line, std::int64_t target);

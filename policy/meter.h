@@ -4,8 +4,8 @@
 // object: a capacity and a committed amount, in whole units. A Permit commits and releases; nobody
 // else does. A meter without a capacity has no limit and still counts.
 //
-// A later version asks fits() per class (watermarks); that is why callers ask fits() and never
-// compare numbers themselves.
+// A class may fill a meter up to its watermark only; callers ask fits() and never compare numbers
+// themselves.
 //
 // Invariant: committed is the sum of the live permits' amounts; 0 <= committed; committed <=
 // capacity
@@ -33,6 +33,16 @@ class Meter {
   Meter& operator=(const Meter&) = delete;
 
   bool fits(std::int64_t amount) const { return !capacity_ || amount <= *capacity_ - committed_; }
+
+  // Below a watermark in millionths of the capacity.
+  bool fits(std::int64_t amount, std::int64_t watermark_ppm) const {
+    return !capacity_ || amount <= part_of(*capacity_, watermark_ppm) - committed_;
+  }
+  // To the nearest whole unit, and at least one, so that the smallest engine serves every class.
+  static std::int64_t part_of(std::int64_t capacity, std::int64_t ppm) {
+    const std::int64_t part = (capacity * ppm + 500'000) / 1'000'000;
+    return part == 0 && capacity > 0 ? 1 : part;
+  }
 
   void commit(std::int64_t amount) {
     assert(amount >= 0 && "a permit holds no negative amount");

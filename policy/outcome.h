@@ -1,8 +1,8 @@
 // outcome.h: what admission tells the gateway, and why, for the audit record.
 //
 // Everything here is a value that owns its text. The records of one request are: the Queued or the
-// Refusal that enqueue() returned, one Dispatch (or a Refusal) from dispatch(), and one Settlement
-// from on_ended().
+// Refusal that enqueue() returned, one Dispatch (or a Refusal) from dispatch(), at most two pairs
+// of Pause and Resume, and one Settlement from on_ended().
 #pragma once
 
 #include <cstdint>
@@ -51,11 +51,13 @@ struct Pick {
   // among the siblings that could start (equal to v while there is no locality slack).
   std::int64_t v = 0;
   std::int64_t v_min = 0;
+  bool due = false;  // served for its floor, ahead of higher classes and above its watermark
 };
 
 struct KvDecision {
   std::int64_t need_blocks = 0;
   std::int64_t free_blocks = 0;  // before this request
+  std::int64_t peak_blocks = 0;  // what all running requests will need at the worst moment, with it
   std::int64_t capacity_blocks = 0;
 };
 
@@ -79,7 +81,22 @@ struct LateRefusal {
   Instant arrived{};
 };
 
-using Outcome = std::variant<Dispatch, LateRefusal>;
+// The request gives its engine slots and cache blocks away to a request of a higher class. Tell the
+// engine before it gets that one. The request waits again, first in its queue, until a Resume.
+struct Pause {
+  RequestId id{};
+  RequestId by{};
+};
+
+// The paused request holds its permit again: the engine may go on with it.
+struct Resume {
+  RequestId id{};
+  Instant resumed{};
+  bool due = false;  // as in Pick
+  KvDecision kv;
+};
+
+using Outcome = std::variant<Dispatch, LateRefusal, Pause, Resume>;
 
 // How one meter's reservation ended. `used` is what stays charged.
 struct LedgerLine {
@@ -94,8 +111,9 @@ struct Settlement {
   std::int64_t service_units = 0;   // charged to the fair shares: prompt computed + 2 * generated
 };
 
-// One of the pairs of x-ratelimit headers.
+// One of the pairs of rate limit headers.
 struct RateLine {
+  std::string node;            // whose limit it is: "dept", "team" or "key"
   std::int64_t limit = 0;      // per minute, as set
   std::int64_t remaining = 0;  // could be taken now
   Duration until_full{};       // with no further use

@@ -24,6 +24,14 @@ void Permit::add(Meter& meter, std::int64_t amount) {
   entries_[count_++] = {&meter, amount};
 }
 
+void Permit::grow(Meter& meter, std::int64_t amount) {
+  const auto held_entries = std::span(entries_).first(count_);
+  const auto it = std::ranges::find(held_entries, &meter, &Entry::meter);
+  assert(it != held_entries.end() && "only what is held can grow");
+  meter.commit(amount);
+  it->amount += amount;
+}
+
 void Permit::give_back(Meter& meter, std::int64_t amount) {
   const auto held_entries = std::span(entries_).first(count_);
   const auto it = std::ranges::find(held_entries, &meter, &Entry::meter);

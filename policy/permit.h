@@ -38,6 +38,9 @@ class Permit {
   // it takes the first, so that a permit is held whole or not at all.
   void add(Meter& meter, std::int64_t amount);
 
+  // Commits more on a meter that the permit already names.
+  void grow(Meter& meter, std::int64_t amount);
+
   // Releases part of what is held on `meter`.
   void give_back(Meter& meter, std::int64_t amount);
 

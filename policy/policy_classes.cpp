@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "policy/policy_tables.h"
@@ -8,13 +9,13 @@
 namespace turnstile::policy {
 namespace {
 
-constexpr std::array<std::string_view, 13> kClassKeys = {
+constexpr std::array<std::string_view, 18> kClassKeys = {
+    "can_preempt",    "preemptible",
+    "watermark",      "floor",             "length_quantile",
     "rank",           "inherit",           "ttft",            "allow_late",
     "queue_ttl",      "queue_requests",    "queue_tokens",    "order",
     "prefill_timeout", "decode_timeout",   "max_output_tokens", "default_max_tokens",
     "tpot"};
-constexpr std::array<std::string_view, 5> kLaterClassKeys = {
-    "watermark", "floor", "can_preempt", "preemptible", "length_quantile"};
 constexpr std::array<std::string_view, 3> kOrders = {"fifo", "edf", "lifo-when-standing"};
 constexpr std::array<std::string_view, 3> kPrefillKeys = {"base", "per_1k_uncached", "slack"};
 constexpr std::array<std::string_view, 2> kDecodeKeys = {"stall", "total"};
@@ -22,7 +23,11 @@ constexpr std::array<std::string_view, 2> kDecodeKeys = {"stall", "total"};
 constexpr std::int64_t kMaxRank = 999;
 constexpr std::int64_t kMaxSlackMilli = 100'000;
 
-void assign(Duration& target, const std::optional<Duration>& value) {
+constexpr std::int64_t kPpm = 1'000'000;
+constexpr std::int64_t kMostFloors = kPpm / 2;  // so that strict classes still mean something
+
+template <typename T>
+void assign(T& target, const std::optional<T>& value) {
   if (value) target = *value;
 }
 
@@ -92,6 +97,16 @@ void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view
     const DocumentValue& value = member.value;
     if (member.name == "rank") {
       if (const auto rank = read_count(value, name, 0, kMaxRank, notes)) rules.rank = *rank;
+    } else if (member.name == "watermark") {
+      assign(rules.watermark_ppm, read_fraction(value, name, kPpm, 1, kPpm, notes));
+    } else if (member.name == "floor") {
+      assign(rules.floor_ppm, read_fraction(value, name, kPpm, 0, kMostFloors, notes));
+    } else if (member.name == "length_quantile") {
+      assign(rules.length_quantile_ppm, read_fraction(value, name, kPpm, kPpm / 2, kPpm, notes));
+    } else if (member.name == "can_preempt") {
+      assign(rules.can_preempt, read_boolean(value, name, notes));
+    } else if (member.name == "preemptible") {
+      assign(rules.preemptible, read_boolean(value, name, notes));
     } else if (member.name == "inherit") {
       continue;  // read_with_parents() has followed it
     } else if (member.name == "queue_ttl") {
@@ -119,7 +134,7 @@ void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view
     } else if (member.name == "default_max_tokens") {
       rules.default_max_tokens = read_count(value, name, 1, kMaxCount, notes);
     } else {
-      notes.unread_key(member, path, kClassKeys, kLaterClassKeys);
+      notes.unread_key(member, path, kClassKeys, {});
     }
   }
 }
@@ -187,6 +202,62 @@ void read_with_parents(PolicyDraft& draft, std::map<std::string, ClassTable>& ta
   }
   read_class(draft.notes, *own.table, path, draft.set.classes[index]);
   own.state = ClassTable::State::Read;
+}
+
+// Where a class says something itself; else where its table is.
+Position position_of(const ClassTable& written, std::string_view key) {
+  const auto* member = written.table->find(key);
+  return member != nullptr ? member->value.at : written.table->at;
+}
+
+// A watermark that is not written stays below the one of the class above.
+void lower_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
+  auto& classes = draft.set.classes;
+  for (std::size_t i = 1; i < classes.size(); ++i) {
+    const auto written = tables.find(classes[i].name);
+    if (written != tables.end() && written->second.table->find("watermark") != nullptr) continue;
+    classes[i].watermark_ppm = std::min(classes[i].watermark_ppm, classes[i - 1].watermark_ppm);
+  }
+}
+
+// If a lower class could fill what a higher one may not, the higher one would wait for it.
+void check_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
+  const auto& classes = draft.set.classes;
+  for (std::size_t i = 1; i < classes.size(); ++i) {
+    const ClassRules& upper = classes[i - 1];
+    const ClassRules& lower = classes[i];
+    if (lower.watermark_ppm <= upper.watermark_ppm) continue;
+    const auto of_lower = tables.find(lower.name);
+    const auto of_upper = tables.find(upper.name);
+    assert(of_lower != tables.end() && "only a watermark that is written can rise");
+    std::string message = "classes." + lower.name + ".watermark ";
+    message += as_decimal(lower.watermark_ppm, kPpm) + " exceeds classes." + upper.name;
+    message += ".watermark " + as_decimal(upper.watermark_ppm, kPpm);
+    if (of_upper != tables.end()) {
+      message += " (line " + std::to_string(position_of(of_upper->second, "watermark").line) + ")";
+    }
+    message += "; watermarks must not rise with rank";
+    draft.notes.error(position_of(of_lower->second, "watermark"), std::move(message));
+  }
+}
+
+void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
+  std::int64_t sum = 0;
+  std::optional<Position> last;
+  std::string lines;
+  for (const ClassRules& rules : draft.set.classes) {
+    sum += rules.floor_ppm;
+    const auto written = tables.find(rules.name);
+    if (written == tables.end() || written->second.table->find("floor") == nullptr) continue;
+    const Position at = position_of(written->second, "floor");
+    if (last) lines += (lines.empty() ? "" : ", ") + std::to_string(std::min(*last, at).line);
+    last = last ? std::max(*last, at) : at;
+  }
+  if (sum <= kMostFloors) return;
+  std::string message = "the floors of all classes add up to " + as_decimal(sum, kPpm);
+  if (!lines.empty()) message += " (with line " + lines + ")";
+  message += "; at most " + as_decimal(kMostFloors, kPpm) + " can be promised";
+  draft.notes.error(last.value_or(Position{}), std::move(message));
 }
 
 // A request that may wait longer than its first token is worth is served too late.
@@ -281,6 +352,9 @@ void read_classes(PolicyDraft& draft, const DocumentValue& table) {
   check_ranks(draft, rank_positions);
   std::ranges::stable_sort(classes, {}, &ClassRules::rank);
   check_class_times(draft, tables);
+  lower_watermarks(draft, tables);
+  check_watermarks(draft, tables);
+  check_floors(draft, tables);
   draft.set.fallback_class = *draft.set.find_class("interactive");
 }
 

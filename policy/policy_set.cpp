@@ -10,11 +10,20 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+struct Shares {
+  std::int64_t watermark_ppm;
+  std::int64_t floor_ppm;
+  std::int64_t length_quantile_ppm;
+};
+
 ClassRules built_in_class(std::string name, std::int64_t rank, Duration queue_ttl,
-                          Duration token_gap) {
+                          Duration token_gap, Shares shares) {
   ClassRules rules;
   rules.name = std::move(name);
   rules.rank = rank;
+  rules.watermark_ppm = shares.watermark_ppm;
+  rules.floor_ppm = shares.floor_ppm;
+  rules.length_quantile_ppm = shares.length_quantile_ppm;
   rules.timeouts.queue_ttl = queue_ttl;
   rules.ttft = queue_ttl;
   rules.timeouts.prefill_base = seconds(60);
@@ -66,10 +75,17 @@ const Model* PolicySet::find_model(std::string_view alias) const {
 
 PolicySet default_policy_set() {
   PolicySet set;
-  set.classes.push_back(built_in_class("demo", 0, seconds(10), milliseconds(100)));
-  set.classes.push_back(built_in_class("interactive", 1, seconds(30), milliseconds(150)));
-  set.classes.push_back(built_in_class("standard", 2, seconds(60), milliseconds(300)));
-  set.classes.push_back(built_in_class("batch", 3, minutes(10), seconds(1)));
+  set.classes.push_back(built_in_class("demo", 0, seconds(10), milliseconds(100),
+                                       {1'000'000, 0, 1'000'000}));
+  set.classes.push_back(built_in_class("interactive", 1, seconds(30), milliseconds(150),
+                                       {950'000, 50'000, 950'000}));
+  set.classes.push_back(built_in_class("standard", 2, seconds(60), milliseconds(300),
+                                       {900'000, 50'000, 900'000}));
+  set.classes.push_back(built_in_class("batch", 3, minutes(10), seconds(1),
+                                       {800'000, 100'000, 900'000}));
+  set.classes[0].can_preempt = true;
+  set.classes[2].preemptible = true;
+  set.classes[3].preemptible = true;
   set.fallback_class = 1;
   return set;
 }

@@ -95,6 +95,11 @@ struct Team {
 struct ClassRules {
   std::string name;
   std::int64_t rank = 0;  // as written; unique; 0 is served first
+  std::int64_t watermark_ppm = 1'000'000;  // of cache, slots and queue it may fill; falls with rank
+  std::int64_t floor_ppm = 0;              // of all service it is sure of while it waits
+  std::int64_t length_quantile_ppm = 1'000'000;  // of answers that fit what is reserved for them
+  bool can_preempt = false;  // its next request pauses preemptible ones of lower classes for room
+  bool preemptible = false;
   Timeouts timeouts;
   Duration ttft{};          // target: from arrival to the first token
   bool allow_late = false;  // true: a request that will miss its target is served all the same

@@ -27,7 +27,8 @@ std::string between(std::string_view what, const std::string& least, const std::
   return text;
 }
 
-// A fraction in decimal notation for messages, without trailing zeros.
+}  // namespace
+
 std::string as_decimal(std::int64_t numerator, std::int64_t parts) {
   std::string text = std::to_string(numerator / parts);
   std::string digits = std::to_string(parts + numerator % parts).substr(1);
@@ -38,8 +39,6 @@ std::string as_decimal(std::int64_t numerator, std::int64_t parts) {
   }
   return text;
 }
-
-}  // namespace
 
 std::optional<std::int64_t> read_count(const DocumentValue& value, std::string_view path,
                                        std::int64_t least, std::int64_t most, PolicyNotes& notes) {

@@ -39,6 +39,9 @@ std::optional<std::string> read_text(const DocumentValue& value, std::string_vie
 std::optional<std::vector<std::string>> read_text_list(const DocumentValue& value,
                                                        std::string_view path, PolicyNotes& notes);
 
+// A fraction in decimal notation for messages, without trailing zeros.
+std::string as_decimal(std::int64_t numerator, std::int64_t parts);
+
 // False, with an error, when the value is not a table.
 bool is_table(const DocumentValue& value, std::string_view path, PolicyNotes& notes);
 

@@ -25,10 +25,9 @@ std::int64_t in_ms(Duration duration) {
 // Running requests by their expected end, soonest first.
 void Admission::State::collect_releases() {
   releases.clear();
-  for (const auto& [id, request] : requests) {
-    if (request.phase != Phase::Running) continue;
-    releases.push_back({expected_rest(request), id, request.size.choices,
-                        request.lease.held(kv_blocks), &request.path});
+  for (const Request* request : on_engine) {
+    releases.push_back({expected_rest(*request), request->id, request->size.choices,
+                        request->lease.held(kv_blocks), &request->path});
   }
   std::ranges::sort(releases, [](const Release& a, const Release& b) {
     return std::pair(a.after, a.id) < std::pair(b.after, b.id);
@@ -49,7 +48,7 @@ Duration Admission::State::until_room(const Request& request, std::int64_t ahead
   };
   std::int64_t slots = request.size.choices + part_ahead(waiting_slots) -
                        (*sequence_slots.capacity() - sequence_slots.committed());
-  std::int64_t blocks = request.size.kv_blocks + part_ahead(waiting_blocks) -
+  std::int64_t blocks = expected_blocks(request) + part_ahead(waiting_blocks) -
                         (*kv_blocks.capacity() - kv_blocks.committed());
   Duration wait{0};
   for (const Release& release : releases) {
@@ -97,6 +96,12 @@ std::optional<Prediction> Admission::State::predict(const Request& request, bool
   }
   prediction.raw = std::max(predictor.time_for(prefill_left + prediction.ahead_units + own),
                             until_free + predictor.time_for(own));
+  // Lower classes that wait take their floors out of the service.
+  std::int64_t lower_floors = 0;
+  for (ClassIndex c = class_index + 1; c < policy->classes.size(); ++c) {
+    if (shares.ready(ShareTree::kRoot, c)) lower_floors += policy->classes[c].floor_ppm;
+  }
+  prediction.raw += prediction.raw / (1'000'000 - lower_floors) * lower_floors;
   prediction.likely = predictor.likely(class_index, prediction.raw);
   prediction.safe = predictor.safe(class_index, prediction.raw);
   return prediction;

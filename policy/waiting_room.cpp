@@ -18,9 +18,10 @@ bool WaitingRoom::goes_before(const Entry& a, const Entry& b) const {
 }
 
 void WaitingRoom::add(const Entry& entry) {
-  const bool added = by_deadline_.insert(entry).second;
+  const bool added = entry.was_started || by_deadline_.insert(entry).second;
   assert(added && "a request waits once");
   (void)added;
+  size_ += 1;
   // Mostly at the back; a request that was paused, or whose deadline is near, goes before others.
   auto& queue = queues_[{entry.leaf, entry.class_index}];
   const auto before = [this](const Entry& a, const Entry& b) { return goes_before(a, b); };
@@ -34,7 +35,8 @@ void WaitingRoom::remove(const Entry& entry) {
       it->second, [&](const Entry& candidate) { return candidate.id == entry.id; });
   assert(removed == 1 && "only a waiting request is removed");
   if (it->second.empty()) queues_.erase(it);
-  const std::size_t forgotten = by_deadline_.erase(entry);
+  const std::size_t forgotten = entry.was_started ? 1 : by_deadline_.erase(entry);
+  size_ -= 1;
   assert(forgotten == 1 && "every waiting request has a deadline");
   (void)removed;
   (void)forgotten;
@@ -72,16 +74,21 @@ std::optional<WaitingRoom::Entry> WaitingRoom::most_urgent() const {
 
 std::optional<std::string> WaitingRoom::check_invariants() const {
   std::size_t in_queues = 0;
+  std::size_t with_deadline = 0;
   for (const auto& [key, queue] : queues_) {
     if (queue.empty()) return "an empty queue is kept";
     for (std::size_t i = 0; i < queue.size(); ++i) {
       if (QueueKey{queue[i].leaf, queue[i].class_index} != key) return "a wrong queue";
       if (i > 0 && goes_before(queue[i], queue[i - 1])) return "a queue is out of its order";
-      if (!by_deadline_.contains(queue[i])) return "a waiting request has no deadline";
+      if (by_deadline_.contains(queue[i]) == queue[i].was_started) {
+        return "exactly the requests that were not started have a deadline";
+      }
+      with_deadline += queue[i].was_started ? 0 : 1;
     }
     in_queues += queue.size();
   }
-  if (in_queues != by_deadline_.size()) return "a deadline belongs to no waiting request";
+  if (with_deadline != by_deadline_.size()) return "a deadline belongs to no waiting request";
+  if (static_cast<std::int64_t>(in_queues) != size_) return "waiting requests are miscounted";
   return std::nullopt;
 }
 

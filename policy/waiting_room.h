@@ -1,14 +1,15 @@
 // waiting_room.h: the requests that wait, in order.
 //
 // One queue per (key, class), in the class's LeafOrder, and a list of all by deadline. Which queue
-// is next is decided by the share tree; how many may wait is decided by the queue meters. This class
-// keeps order, deadlines and the choice of whom to displace, nothing else.
+// is next is decided by the share tree; how many may wait is decided by the queue meters. This
+// class keeps order, deadlines and the choice of whom to displace, nothing else.
 //
 // "lifo-when-standing": a queue whose oldest request has used up half its wait is standing, and a
 // first-in-first-out server would from then on only start requests that are about to be refused.
 // While it stands the newest is served, which still meets its target; the oldest may time out.
 //
-// Invariant: an entry is in exactly one queue and once in the deadline list (check_invariants()).
+// Invariant: an entry is in exactly one queue, and in the deadline list unless it was started
+//            before (check_invariants()).
 // Thread:    I/O thread only.
 // Errors:    adding an id twice or removing an absent one is our bug and asserts.
 // Cost:      add, remove: O(log n + length of one queue); displacement: O(n). n is bounded by
@@ -42,6 +43,7 @@ class WaitingRoom {
     Instant deadline{};
     std::int64_t units = 0;   // estimated service, for positions in records and predictions
     Instant stands_at = Instant::max();  // from then on its queue counts as standing
+    bool was_started = false;  // paused: its deadline only orders it, and nobody displaces it
   };
 
   // One order for each class; a class that is not in the list is first in, first out.
@@ -61,8 +63,8 @@ class WaitingRoom {
   };
   Backlog backlog(ShareTree::NodeIndex leaf, ClassIndex class_index) const;
 
-  std::int64_t size() const { return static_cast<std::int64_t>(by_deadline_.size()); }
-  // The entry with the earliest deadline.
+  std::int64_t size() const { return size_; }
+  // Of the entries that may still be refused the one with the earliest deadline.
   std::optional<Entry> most_urgent() const;
 
   // Whom a newcomer of `class_index` may displace: among the entries of strictly lower classes that
@@ -72,7 +74,7 @@ class WaitingRoom {
     std::optional<Entry> victim;
     for (const auto& [queue_key, queue] : queues_) {
       for (const Entry& entry : queue) {
-        if (entry.class_index <= class_index || !in_scope(entry)) continue;
+        if (entry.class_index <= class_index || entry.was_started || !in_scope(entry)) continue;
         const bool better = !victim || entry.class_index > victim->class_index ||
                             (entry.class_index == victim->class_index &&
                              entry.order > victim->order);
@@ -104,7 +106,8 @@ class WaitingRoom {
 
   std::vector<LeafOrder> orders_;
   std::map<QueueKey, std::deque<Entry>> queues_;  // no empty queue is kept
-  std::set<Entry, ByDeadline> by_deadline_;
+  std::set<Entry, ByDeadline> by_deadline_;  // those that were not started
+  std::int64_t size_ = 0;
 };
 
 }  // namespace turnstile::policy

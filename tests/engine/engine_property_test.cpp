@@ -38,7 +38,21 @@ class Scenario {
     const std::uint32_t request_count = 1 + pick(18);
     std::vector<Request> requests;
     std::map<engine::RequestId, std::uint64_t> cancel_at;
-    while (requests.size() < request_count || run.has_work()) {
+    std::map<engine::RequestId, std::uint64_t> resume_at;  // paused from outside
+    while (requests.size() < request_count || run.has_work() || !resume_at.empty()) {
+      for (auto it = resume_at.begin(); it != resume_at.end();) {
+        const bool is_time = it->second <= run.steps() || !run.has_work();
+        if (is_time) run.resume(it->first);
+        it = is_time ? resume_at.erase(it) : std::next(it);
+      }
+      if (!requests.empty() && pick(6) == 0) {
+        const engine::RequestId id = requests[pick(static_cast<std::uint32_t>(requests.size()))].id;
+        if (!resume_at.contains(id)) {
+          run.pause(id);
+          resume_at[id] = run.steps() + pick(12);
+          ++outside_pauses_;
+        }
+      }
       while (requests.size() < request_count && (pick(3) == 0 || !run.has_work())) {
         requests.push_back(random_request(requests.size()));
         run.add(requests.back());
@@ -63,6 +77,7 @@ class Scenario {
   }
 
   std::uint32_t pauses() const { return pauses_; }
+  std::uint32_t outside_pauses() const { return outside_pauses_; }
   std::uint32_t hits() const { return hits_; }
   std::uint32_t accepted() const { return accepted_; }
   std::uint32_t rejected() const { return rejected_; }
@@ -145,6 +160,7 @@ class Scenario {
   ToyModelOptions options_;
   std::vector<TokenId> prefixes_[4];
   std::uint32_t pauses_ = 0;
+  std::uint32_t outside_pauses_ = 0;
   std::uint32_t hits_ = 0;
   std::uint32_t accepted_ = 0;
   std::uint32_t rejected_ = 0;

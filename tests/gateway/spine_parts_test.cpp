@@ -89,12 +89,20 @@ TEST(GenerationLimits, PrefillThenStallThenTotal) {
 
 TEST(AnswerLines, SayWhatIsLeft) {
   policy::RateView rates;
-  rates.tokens = policy::RateLine{.limit = 60'000, .remaining = -5, .until_full = 1'150ms};
+  rates.tokens = policy::RateLine{
+      .node = "team", .limit = 60'000, .remaining = -5, .until_full = 1'150ms};
   const std::string lines = answer_lines("demo", "r1-00000001", rates);
   EXPECT_EQ(lines,
             "x-turnstile-class: demo\r\nx-turnstile-policy: r1-00000001\r\n"
             "x-ratelimit-limit-tokens: 60000\r\nx-ratelimit-remaining-tokens: 0\r\n"
-            "x-ratelimit-reset-tokens: 1.2s\r\n");
+            "x-ratelimit-reset-tokens: 1.2s\r\n"
+            "RateLimit-Policy: \"team-tokens\";q=60000;w=60;qu=\"tokens\"\r\n"
+            "RateLimit: \"team-tokens\";r=0;t=2\r\n");
+  rates.requests = policy::RateLine{
+      .node = "key", .limit = 120, .remaining = 29, .until_full = 500ms};
+  EXPECT_NE(answer_lines("demo", "r1-00000001", rates)
+                .find("RateLimit: \"key-requests\";r=29;t=1, \"team-tokens\";r=0;t=2\r\n"),
+            std::string::npos);
   EXPECT_EQ(reset_text(0ms), "0ms");
   EXPECT_EQ(reset_text(12ms), "12ms");
   EXPECT_EQ(reset_text(11'000ms), "11s");

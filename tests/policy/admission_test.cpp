@@ -38,7 +38,8 @@ TEST(Admission, OutcomeIsReportedOnce) {
 }
 
 TEST(Admission, HigherClassIsServedFirst) {
-  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  FrontDesk desk(std::string(kTwoTeams) + std::string(kWholeEngine), small_engine(),
+                 red_and_blue());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   desk.dispatch();
   ASSERT_TRUE(desk.admit(5, "anna", {.class_name = "batch"}));
@@ -56,7 +57,8 @@ TEST(Admission, HigherClassIsServedFirst) {
 // The big head needs the whole cache. Smaller requests behind it, of its class and of a lower one,
 // would fit at once; serving them would let a stream of small ones hold it off forever.
 TEST(Admission, HeadThatDoesNotFitStopsEverythingBehindIt) {
-  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  FrontDesk desk(std::string(kTwoTeams) + std::string(kWholeEngine), small_engine(),
+                 red_and_blue());
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 400, .max_tokens = 64}));
   EXPECT_EQ(desk.dispatch(), (Ids{1}));
   ASSERT_TRUE(desk.admit(2, "anna", {.prompt = 511, .max_tokens = 1, .choices = 2}));
@@ -71,7 +73,8 @@ TEST(Admission, HeadThatDoesNotFitStopsEverythingBehindIt) {
 }
 
 TEST(Admission, HigherClassPassesABlockedLowerHead) {
-  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  FrontDesk desk(std::string(kTwoTeams) + std::string(kWholeEngine), small_engine(),
+                 red_and_blue());
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 400, .max_tokens = 100}));
   ASSERT_TRUE(desk.admit(2, "anna", {.prompt = 511, .max_tokens = 1, .class_name = "batch",
                                      .choices = 2}));
@@ -162,7 +165,8 @@ inflight = 2
 }
 
 TEST(Admission, BlocksReturnedByTheEngineLetAnotherStart) {
-  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
+  FrontDesk desk(std::string(kTwoTeams) + std::string(kWholeEngine), small_engine(),
+                 red_and_blue());
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 500, .max_tokens = 12}));
   ASSERT_TRUE(desk.admit(2, "bob", {.prompt = 500, .max_tokens = 12}));
   ASSERT_TRUE(desk.admit(3, "bob", {.prompt = 100, .max_tokens = 28}));

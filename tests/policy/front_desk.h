@@ -57,6 +57,19 @@ dept = "main"
 dept = "main"
 )";
 
+// Every class may use the whole engine and reserves the worst case; goes after a policy.
+inline constexpr std::string_view kWholeEngine = R"(
+[classes.interactive]
+watermark = 1
+length_quantile = 1
+[classes.standard]
+watermark = 1
+length_quantile = 1
+[classes.batch]
+watermark = 1
+length_quantile = 1
+)";
+
 class FrontDesk {
  public:
   FrontDesk(std::string_view policy, EngineFacts engine, std::vector<KeyNode> keys)
@@ -104,9 +117,8 @@ class FrontDesk {
       if (const auto* dispatched = std::get_if<Dispatch>(&outcome)) {
         started.push_back(static_cast<std::uint64_t>(dispatched->id));
         last_dispatch = *dispatched;
-      } else {
-        const auto& late = std::get<LateRefusal>(outcome);
-        refused[static_cast<std::uint64_t>(late.id)] = late.refusal;
+      } else if (const auto* late = std::get_if<LateRefusal>(&outcome)) {
+        refused[static_cast<std::uint64_t>(late->id)] = late->refusal;
       }
     }
     return started;

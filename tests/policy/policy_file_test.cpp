@@ -138,10 +138,22 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
       {"[classes.demo]\nttft = \"2s\"\nqueue_ttl = \"2500ms\"",
        "3:13 classes.demo.queue_ttl 2500ms exceeds its ttft 2s (line 2); shorten it or write"
        " allow_late = true"},
+      {"[classes.interactive]\nwatermark = 0.7\n[classes.standard]\nwatermark = 0.75\n"
+       "[classes.batch]\nwatermark = 0.5",
+       "4:13 classes.standard.watermark 0.75 exceeds classes.interactive.watermark 0.7 (line 2);"
+       " watermarks must not rise with rank"},
+      {"[classes.demo]\nwatermark = 0",
+       "2:13 classes.demo.watermark must be a number from 0.000001 to 1"},
+      {"[classes.demo]\nfloor = 0.25\n[classes.batch]\nfloor = 0.25",
+       "4:9 the floors of all classes add up to 0.6 (with line 2); at most 0.5 can be promised"},
+      {"[classes.demo]\nfloor = 0.6", "2:9 classes.demo.floor must be a number from 0 to 0.5"},
+      {"[classes.demo]\nlength_quantile = 0.4",
+       "2:19 classes.demo.length_quantile must be a number from 0.5 to 1"},
       {"[classes.demo]\norder = \"edg\"",
        "2:9 classes.demo.order must be \"fifo\", \"edf\" or \"lifo-when-standing\"; did you mean"
        " \"edf\"?"},
-      {"[classes.demo]\nallow_late = \"yes\"", "2:14 classes.demo.allow_late must be true or false"},
+      {"[classes.demo]\nallow_late = \"yes\"",
+       "2:14 classes.demo.allow_late must be true or false"},
       {"[classes.demo]\ninherit = \"interactiv\"",
        "2:11 classes.demo.inherit names a class that does not exist; did you mean"
        " \"interactive\"?"},
@@ -192,8 +204,6 @@ TEST(PolicyFile, KeysOfALaterVersionAreRefusedByName) {
   for (const Later& later : {
            Later{"", {"timezone", "schedule", "rule", "raise", "reload"}},
            Later{"defaults", {"locality_slack", "tokens_per_day"}},
-           Later{"classes.demo",
-                 {"watermark", "floor", "can_preempt", "preemptible", "length_quantile"}},
            Later{"depts.main",
                  {"tokens_per_day", "tokens_per_week", "tokens_per_month", "expires"}},
            Later{"teams.lab", {"expires"}},
@@ -283,6 +293,7 @@ models = ["alpha"]
   EXPECT_EQ(demo.total, std::chrono::minutes(10));
   EXPECT_EQ(set.classes[0].queue_requests, 2000);
   EXPECT_EQ(set.classes[4].name, "night");
+  EXPECT_EQ(set.classes[4].watermark_ppm, 800'000) << "not above the class before it";
   EXPECT_EQ(set.fallback_class, 1u);
   ASSERT_EQ(set.models.size(), 2u);
   EXPECT_EQ(set.models[0].alias, "zeta") << "the order of the file, not of the alphabet";

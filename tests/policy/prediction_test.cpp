@@ -121,6 +121,22 @@ TEST(WouldMissDeadline, TheClientsOwnDeadlineIsHeldToo) {
   EXPECT_EQ(refused.error().limit, 800);
 }
 
+// The place is looked for before the prediction and taken after it.
+TEST(WouldMissDeadline, NobodyIsDisplacedForIt) {
+  BusyDesk desk(targets("ttft = \"1h\"", "queue_requests = 3"));
+  for (std::uint64_t id = 6; id <= 7; ++id) {
+    ASSERT_TRUE(desk.admit(id, "anna", {.prompt = 400, .class_name = "batch"}));
+  }
+  TokenFacts hurried = FrontDesk::tokens({});
+  hurried.client_deadline = milliseconds(1);
+  const auto refused =
+      desk.admission.admit(desk.now, RequestId{8}, desk.resolve("anna"), hurried);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, RefusalCode::WouldMissDeadline);
+  desk.dispatch();
+  EXPECT_TRUE(desk.refused.empty());
+}
+
 TEST(WouldMissDeadline, NeverWhileTheEngineIsIdle) {
   BusyDesk desk(targets("ttft = \"10s\""));
   for (std::uint64_t id = 1; id <= 4; ++id) desk.complete(id);

@@ -147,6 +147,7 @@ TEST(RequestSize, LimitsInTheOrderOfTheInterface) {
   FrontDesk desk(R"(
 schema = 1
 [classes.interactive]
+watermark = 1
 max_output_tokens = 200
 [depts.main]
 max_input_tokens = 300
@@ -177,7 +178,8 @@ max_output_tokens = 100
 
 // Completions with a list of prompts: the sum is paid, the longest one must fit.
 TEST(RequestSize, SeveralPromptsArePaidTogetherAndFitOneByOne) {
-  FrontDesk desk(kTwoTeams, small_engine(), {key_of("anna", "red")});
+  FrontDesk desk(std::string(kTwoTeams) + std::string(kWholeEngine), small_engine(),
+                 {key_of("anna", "red")});
   TokenFacts facts = FrontDesk::tokens({.prompt = 700, .max_tokens = 12, .choices = 2});
   facts.longest_prompt_tokens = 500;
   const auto queued = desk.admission.admit(desk.now, RequestId{1}, desk.resolve("anna"), facts);

@@ -16,6 +16,13 @@ std::int64_t cost_of_cached(const NodeRules& rules, std::int64_t cached) {
   return (cached * rules.cached_weight_milli + 999) / 1000;
 }
 
+// The nearest whole number, at least one of what there is.
+std::int64_t part_of(std::int64_t capacity, std::int64_t ppm) {
+  const std::int64_t whole = capacity * ppm / 1'000'000;
+  const std::int64_t rest = capacity * ppm % 1'000'000;
+  return std::max(std::min<std::int64_t>(1, capacity), rest >= 500'000 ? whole + 1 : whole);
+}
+
 // A key is known by its name and its team.
 std::string key_scope(const std::string& id, const std::string& team) {
   return "key/" + id + "@" + team;
@@ -87,9 +94,33 @@ bool Books::passes_gates(const BookedRequest& request) const {
   return true;
 }
 
-bool Books::fits_engine(const BookedRequest& request) const {
-  return slots_ + request.choices <= world_.engine.sequence_slots &&
-         blocks_ + request.blocks <= world_.engine.kv_blocks;
+std::int64_t Books::watermark(const BookedRequest& request) const {
+  return world_.policy->classes[request.class_index].watermark_ppm;
+}
+
+bool Books::may_fit(const BookedRequest& request, std::int64_t watermark_ppm) const {
+  return slots_ + request.choices <= part_of(world_.engine.sequence_slots, watermark_ppm) &&
+         blocks_ + request.blocks <= part_of(world_.engine.kv_blocks, watermark_ppm);
+}
+
+// However long all answers get.
+bool Books::surely_fits(const BookedRequest& request, std::int64_t watermark_ppm) const {
+  return may_fit(request, watermark_ppm) &&
+         worst_blocks_ + request.worst_blocks <=
+             part_of(world_.engine.kv_blocks, watermark_ppm);
+}
+
+void Books::take_engine(BookedRequest& request) {
+  request.stage = Stage::Running;
+  slots_ += request.choices;
+  blocks_ += request.blocks;
+  worst_blocks_ += request.worst_blocks;
+}
+
+void Books::leave_engine(const BookedRequest& request) {
+  slots_ -= request.choices;
+  blocks_ -= request.blocks;
+  worst_blocks_ -= request.worst_blocks;
 }
 
 bool Books::is_head(Instant now, const BookedRequest& request) const {
@@ -139,6 +170,7 @@ BookedRequest& Books::open(Instant now, RequestId id, const Resolved& resolved,
   request.department = resolved.department;
   request.class_index = resolved.class_index;
   request.arrived = now;
+  request.order = next_order_++;
   request.deadline = deadline;
   for (auto& [scope, rate] : rates_) {
     if (in_node(request, scope)) rate.move(now, 1);
@@ -168,14 +200,17 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   request.prompt = tokens.prompt_tokens;
   request.choices = tokens.choices;
   request.max_tokens = queued.max_tokens;
-  request.blocks = queued.kv_blocks;
+  request.worst_blocks = queued.kv_blocks;
+  request.grows = request.choices == 1 &&
+                  world_.policy->classes[request.class_index].length_quantile_ppm < 1'000'000;
+  const std::int64_t block = world_.engine.block_tokens;
+  request.blocks = request.grows ? (request.prompt + block) / block : request.worst_blocks;
   request.estimate = queued.estimated_completion_tokens;
-  request.order = next_order_++;
   if (tokens.client_deadline) {
     request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
   }
   const std::int64_t positions = request.prompt + request.max_tokens;
-  if (request.blocks * world_.engine.block_tokens < request.choices * positions) {
+  if (request.worst_blocks * block < request.choices * positions) {
     return broken("fewer blocks reserved than the worst case needs", request.id);
   }
   if (positions > world_.engine.max_model_len) {
@@ -197,10 +232,10 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   request.stage = Stage::Waiting;
   if (!queued.starts_now) return std::nullopt;
   if (!passes_gates(request)) return broken("started above an inflight limit", request.id);
-  if (!fits_engine(request)) return broken("started without room in the engine", request.id);
-  request.stage = Stage::Running;
-  slots_ += request.choices;
-  blocks_ += request.blocks;
+  if (!may_fit(request, watermark(request))) {
+    return broken("started above its watermark in the engine", request.id);
+  }
+  take_engine(request);
   return std::nullopt;
 }
 
@@ -216,18 +251,62 @@ std::optional<std::string> Books::start(Instant now, const Dispatch& dispatch) {
   if (request->stage == Stage::Running) return std::nullopt;  // it started when it was entered
   if (request->stage != Stage::Waiting) return broken("started while it was read", dispatch.id);
   if (now >= request->deadline) return broken("started after its deadline", dispatch.id);
-  if (!is_head(now, *request)) return broken("started out of its queue's order", dispatch.id);
-  if (!passes_gates(*request)) return broken("started above an inflight limit", dispatch.id);
-  if (!fits_engine(*request)) return broken("started without room in the engine", dispatch.id);
+  if (auto failure = check_start(now, *request, dispatch.pick.due)) return failure;
+  take_engine(*request);
+  return std::nullopt;
+}
+
+// What holds for every start out of the waiting room.
+std::optional<std::string> Books::check_start(Instant now, const BookedRequest& request,
+                                              bool due) const {
+  if (!is_head(now, request)) return broken("started out of its queue's order", request.id);
+  if (!passes_gates(request)) return broken("started above an inflight limit", request.id);
+  if (due && world_.policy->classes[request.class_index].floor_ppm == 0) {
+    return broken("due without a floor", request.id);
+  }
+  if (!may_fit(request, due ? 1'000'000 : watermark(request))) {
+    return broken("started above its watermark in the engine", request.id);
+  }
   for (const auto& [id, other] : requests_) {
-    if (other.stage == Stage::Waiting && other.class_index < request->class_index &&
+    if (!due && other.stage == Stage::Waiting && other.class_index < request.class_index &&
         passes_gates(other)) {
-      return broken("started before an eligible request of a higher class", dispatch.id);
+      return broken("started before an eligible request of a higher class", request.id);
     }
   }
-  request->stage = Stage::Running;
-  slots_ += request->choices;
-  blocks_ += request->blocks;
+  return std::nullopt;
+}
+
+std::optional<std::string> Books::pause(const Pause& pause) {
+  BookedRequest* victim = find(pause.id);
+  const BookedRequest* by = find(pause.by);
+  if (victim == nullptr || by == nullptr) return broken("a pause of or by nobody", pause.id);
+  const ClassRules& rules = world_.policy->classes[victim->class_index];
+  if (victim->stage != Stage::Running || !victim->reported) {
+    return broken("paused what does not run", pause.id);
+  }
+  if (victim->class_index <= by->class_index || !rules.preemptible ||
+      !world_.policy->classes[by->class_index].can_preempt) {
+    return broken("paused for a class that may not pause it", pause.id);
+  }
+  victim->pauses += 1;
+  if (victim->pauses > 2) return broken("paused a third time", pause.id);
+  leave_engine(*victim);
+  victim->stage = Stage::Waiting;
+  victim->was_started = true;
+  victim->returned = 0;
+  const std::int64_t block = world_.engine.block_tokens;
+  victim->blocks = victim->grows ? (victim->prompt + victim->generated + block) / block
+                                 : victim->worst_blocks;
+  return std::nullopt;
+}
+
+std::optional<std::string> Books::resume(Instant now, const Resume& resume) {
+  BookedRequest* request = find(resume.id);
+  if (request == nullptr || request->stage != Stage::Waiting || !request->was_started) {
+    return broken("resumed what was not paused", resume.id);
+  }
+  if (auto failure = check_start(now, *request, resume.due)) return failure;
+  take_engine(*request);
   return std::nullopt;
 }
 
@@ -244,7 +323,20 @@ void Books::restate(Instant now, const BookedRequest& request) {
 
 void Books::return_blocks(BookedRequest& request, std::int64_t blocks) {
   request.blocks -= blocks;
+  request.returned += blocks;
   blocks_ -= blocks;
+}
+
+void Books::grow(BookedRequest& request) {
+  if (!request.grows) return;
+  const std::int64_t block = world_.engine.block_tokens;
+  const std::int64_t wanted =
+      (request.prompt + request.generated + block) / block - request.returned;
+  const std::int64_t more =
+      std::min(wanted - request.blocks, world_.engine.kv_blocks - blocks_);
+  if (more <= 0) return;
+  request.blocks += more;
+  blocks_ += more;
 }
 
 std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
@@ -267,8 +359,7 @@ std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
     charge(now, budget, request, used);
     budget.standing.erase(id);
   }
-  slots_ -= request.choices;
-  blocks_ -= request.blocks;
+  if (request.stage == Stage::Running) leave_engine(request);
   switch (kind) {
     case EndKind::Completed: counts.completed += 1; break;
     case EndKind::Cancelled: counts.client_gone += 1; break;
@@ -281,10 +372,7 @@ std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
 
 void Books::forget(Instant now, RequestId id, bool rate_back) {
   BookedRequest& request = requests_.at(id);
-  if (request.stage == Stage::Running) {
-    slots_ -= request.choices;
-    blocks_ -= request.blocks;
-  }
+  if (request.stage == Stage::Running) leave_engine(request);
   for (auto& [scope, budget] : budgets_) {
     if (!in_node(request, scope)) continue;
     charge(now, budget, request, 0);
@@ -296,6 +384,16 @@ void Books::forget(Instant now, RequestId id, bool rate_back) {
   requests_.erase(id);
 }
 
+bool Books::a_head_does_not_fit(Instant now, ClassIndex class_index,
+                                std::int64_t watermark_ppm) const {
+  return std::ranges::any_of(requests_, [&](const auto& item) {
+    const BookedRequest& request = item.second;
+    return request.stage == Stage::Waiting && request.class_index == class_index &&
+           passes_gates(request) && is_head(now, request) && !surely_fits(request, watermark_ppm);
+  });
+}
+
+// The class that is served next is the best with work, or one that is due for its floor.
 std::optional<std::string> Books::check_work_conservation(Instant now) const {
   std::optional<ClassIndex> best;
   for (const auto& [id, request] : requests_) {
@@ -303,12 +401,12 @@ std::optional<std::string> Books::check_work_conservation(Instant now) const {
     if (!best || request.class_index < *best) best = request.class_index;
   }
   if (!best) return std::nullopt;
-  for (const auto& [id, request] : requests_) {
-    const bool candidate = request.stage == Stage::Waiting && request.class_index == *best &&
-                           passes_gates(request) && is_head(now, request);
-    if (candidate && !fits_engine(request)) return std::nullopt;
+  const auto& classes = world_.policy->classes;
+  if (a_head_does_not_fit(now, *best, classes[*best].watermark_ppm)) return std::nullopt;
+  for (ClassIndex c = 0; c < classes.size(); ++c) {
+    if (classes[c].floor_ppm > 0 && a_head_does_not_fit(now, c, 1'000'000)) return std::nullopt;
   }
-  return "requests wait although every head of the best class fits";
+  return "requests wait although every head that may be next fits";
 }
 
 std::optional<std::string> Books::check_meters(Instant now, const Admission& admission) const {
@@ -329,6 +427,7 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
          {"team/" + request.team, "dept/" + request.department,
           "class/" + world_.policy->classes[request.class_index].name,
           std::string("all")}) {
+      if (request.stage == Stage::Waiting && request.was_started) continue;  // holds no place
       stage[scope] += 1;
       stage[scope + "/" + world_.policy->classes[request.class_index].name] += 1;
       if (request.stage == Stage::Waiting) waiting_tokens[scope] += request.prompt;
@@ -378,10 +477,20 @@ BookedRequest* Books::find(RequestId id) {
   return it == requests_.end() ? nullptr : &it->second;
 }
 
+std::vector<RequestId> Books::paused() const {
+  std::vector<RequestId> ids;
+  for (const auto& [id, request] : requests_) {
+    if (request.stage == Stage::Waiting && request.was_started) ids.push_back(id);
+  }
+  return ids;
+}
+
+// Paused requests are not among those that wait.
 std::vector<RequestId> Books::in(Stage stage) const {
   std::vector<RequestId> ids;
   for (const auto& [id, request] : requests_) {
-    if (request.stage == stage) ids.push_back(id);
+    const bool is_paused = request.stage == Stage::Waiting && request.was_started;
+    if (request.stage == stage && !is_paused) ids.push_back(id);
   }
   return ids;
 }

@@ -31,9 +31,14 @@ struct BookedRequest {
   std::int64_t prompt = 0;
   std::int64_t max_tokens = 0;
   std::int64_t choices = 1;
-  std::int64_t blocks = 0;  // still reserved
+  std::int64_t blocks = 0;        // held now; before the start what it will hold first
+  std::int64_t worst_blocks = 0;  // all it may ever need
+  std::int64_t returned = 0;      // by the engine
+  bool grows = false;             // holds what it uses, not the worst case
   std::int64_t estimate = 0;
   bool reported = false;  // its Dispatch was seen
+  bool was_started = false;  // it was paused: waits again, or runs again
+  std::int64_t pauses = 0;
 
   // What the fake engine did with it so far.
   std::int64_t cached = 0;
@@ -65,9 +70,13 @@ class Books {
                                    const Queued& queued);
   // A Dispatch was reported. Checks order and room when it comes from the waiting room.
   std::optional<std::string> start(Instant now, const Dispatch& dispatch);
+  // A higher class took its place, and it got one again.
+  std::optional<std::string> pause(const Pause& pause);
+  std::optional<std::string> resume(Instant now, const Resume& resume);
   // The engine moved on: restates what the budgets should stand at.
   void restate(Instant now, const BookedRequest& request);
   void return_blocks(BookedRequest& request, std::int64_t blocks);
+  void grow(BookedRequest& request);
   // The end. Checks that the settlement is the actual use, to the token.
   std::optional<std::string> end(Instant now, RequestId id, EndKind kind,
                                  const Settlement& settlement);
@@ -81,6 +90,7 @@ class Books {
 
   BookedRequest* find(RequestId id);
   std::vector<RequestId> in(Stage stage) const;
+  std::vector<RequestId> paused() const;
   bool empty() const { return requests_.empty(); }
   Counts counts;
 
@@ -103,8 +113,16 @@ class Books {
 
   bool in_node(const BookedRequest& request, const std::string& scope) const;
   std::int64_t count(Stage stage, const std::string& scope) const;
+  std::optional<std::string> check_start(Instant now, const BookedRequest& request,
+                                         bool due) const;
   bool passes_gates(const BookedRequest& request) const;
-  bool fits_engine(const BookedRequest& request) const;
+  // What must hold for a start, and what suffices for one.
+  bool may_fit(const BookedRequest& request, std::int64_t watermark_ppm) const;
+  bool surely_fits(const BookedRequest& request, std::int64_t watermark_ppm) const;
+  bool a_head_does_not_fit(Instant now, ClassIndex class_index, std::int64_t watermark_ppm) const;
+  std::int64_t watermark(const BookedRequest& request) const;
+  void take_engine(BookedRequest& request);
+  void leave_engine(const BookedRequest& request);
   bool is_head(Instant now, const BookedRequest& request) const;
   std::int64_t floor_of(const TokenBudget& budget, const BookedRequest& request) const;
   std::int64_t reserved(const TokenBudget& budget, const BookedRequest& request) const;
@@ -120,6 +138,7 @@ class Books {
   std::map<std::string, TokenBudget> budgets_;  // by scope; departments and teams with a limit
   std::int64_t next_order_ = 0;
   std::int64_t blocks_ = 0;
+  std::int64_t worst_blocks_ = 0;
   std::int64_t slots_ = 0;
 };
 

@@ -21,8 +21,8 @@ class Simulation {
     books_.set_keys(world_.keys);
   }
 
-  SimResult run() {
-    const std::int64_t events = random_.between(40, 160);
+  SimResult run(std::int64_t most_events) {
+    const std::int64_t events = std::min(most_events, random_.between(40, 160));
     for (std::int64_t i = 0; i < events && !result_.failure; ++i) {
       event();
       if (random_.chance(90)) dispatch();
@@ -98,10 +98,12 @@ class Simulation {
       return;
     }
     const TokenFacts tokens = make_tokens();
+    const std::int64_t running = admission_->running();
     const auto queued = admission_->admit(now_, id, *resolved, tokens);
     if (!queued) return refused(queued.error(), before);
     BookedRequest& request = books_.open(now_, id, *resolved, deadline);
     if (!queued->starts_now && admission_->queued() < waiting + 1) collect_displaced();
+    if (queued->starts_now && admission_->running() < running + 1) collect_pauses(id);
     enter(request, tokens, *queued);
   }
 
@@ -127,11 +129,32 @@ class Simulation {
     });
   }
 
+  // A newcomer started in the place of others, which the books hear of first.
+  void collect_pauses(RequestId by) {
+    admission_->dispatch(now_, pending_);
+    const auto is_for_it = [by](const Outcome& outcome) {
+      const auto* pause = std::get_if<Pause>(&outcome);
+      return pause != nullptr && pause->by == by;
+    };
+    for (const Outcome& outcome : pending_) {
+      if (is_for_it(outcome)) fail(books_.pause(std::get<Pause>(outcome)));
+    }
+    std::erase_if(pending_, is_for_it);
+    result_.pauses += 1;
+  }
+
   void enter_outcomes() {
     for (const Outcome& outcome : pending_) {
       note(outcome.index());
       if (const auto* late = std::get_if<LateRefusal>(&outcome)) {
         refuse_late(*late);
+      } else if (const auto* pause = std::get_if<Pause>(&outcome)) {
+        note(static_cast<std::uint64_t>(pause->id));
+        result_.pauses += 1;
+        fail(books_.pause(*pause));
+      } else if (const auto* resume = std::get_if<Resume>(&outcome)) {
+        note(static_cast<std::uint64_t>(resume->id));
+        fail(books_.resume(now_, *resume));
       } else {
         note(static_cast<std::uint64_t>(std::get<Dispatch>(outcome).id));
         fail(books_.start(now_, std::get<Dispatch>(outcome)));
@@ -156,6 +179,7 @@ class Simulation {
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(at));
     const TokenFacts tokens = make_tokens();
     const std::int64_t waiting = admission_->queued();
+    const std::int64_t running = admission_->running();
     const auto queued = admission_->enqueue(now_, id, resolved, tokens);
     if (!queued) {
       note(30 + static_cast<std::uint64_t>(queued.error().code));
@@ -164,6 +188,7 @@ class Simulation {
       return;
     }
     if (!queued->starts_now && admission_->queued() < waiting) collect_displaced();
+    if (queued->starts_now && admission_->running() < running + 1) collect_pauses(id);
     enter(*books_.find(id), tokens, *queued);
   }
 
@@ -211,9 +236,11 @@ class Simulation {
             request.prompt - request.cached - request.computed, random_.between(1, 64));
         request.computed += chunk;
         admission_->on_tokens(now_, id, chunk, 0);
+        books_.grow(request);
       } else if (request.generated < request.length * request.choices) {
         request.generated += request.choices;
         admission_->on_tokens(now_, id, 0, request.choices);
+        books_.grow(request);
         books_.restate(now_, request);
       } else {
         end(id, EndKind::Completed);
@@ -237,8 +264,9 @@ class Simulation {
 
   void end_one(EndKind kind) {
     last_event_ = "an end by force";
-    const auto running = on_engine();
-    if (!running.empty()) end(running[pick(running.size())], kind);
+    auto started = on_engine();
+    for (const RequestId id : books_.paused()) started.push_back(id);
+    if (!started.empty()) end(started[pick(started.size())], kind);
   }
 
   void end(RequestId id, EndKind kind) {
@@ -295,7 +323,7 @@ class Simulation {
   void refuse_late(const LateRefusal& late) {
     note(90 + static_cast<std::uint64_t>(late.refusal.code));
     const BookedRequest* request = books_.find(late.id);
-    if (request == nullptr || request->stage != Stage::Waiting) {
+    if (request == nullptr || request->stage != Stage::Waiting || request->was_started) {
       return fail("a late refusal of a request that did not wait");
     }
     if (late.refusal.code == RefusalCode::QueueDeadline && now_ < request->deadline) {
@@ -369,6 +397,16 @@ class Simulation {
 
 }  // namespace
 
-SimResult run_policy_sim(std::uint64_t seed) { return Simulation(seed).run(); }
+SimResult run_policy_sim(std::uint64_t seed, std::int64_t most_events) {
+  return Simulation(seed).run(most_events);
+}
+
+std::int64_t smallest_failing_prefix(std::uint64_t seed) {
+  const std::int64_t all = run_policy_sim(seed).steps;
+  for (std::int64_t events = 0; events < all; ++events) {
+    if (run_policy_sim(seed, events).failure) return events;
+  }
+  return all;
+}
 
 }  // namespace turnstile::policy::sim

@@ -18,9 +18,16 @@ struct SimResult {
   std::optional<std::string> failure;  // the sentence that is broken, and after which event
   std::uint64_t log_hash = 0;          // of every decision, in order
   std::int64_t steps = 0;
+  std::int64_t pauses = 0;
   Counts counts;
 };
 
-SimResult run_policy_sim(std::uint64_t seed);
+inline constexpr std::int64_t kAllEvents = 1'000'000;
+
+// `most_events`: so many of the seed's events, and then everybody finishes.
+SimResult run_policy_sim(std::uint64_t seed, std::int64_t most_events = kAllEvents);
+
+// Of a seed that fails: the fewest events with which it still does.
+std::int64_t smallest_failing_prefix(std::uint64_t seed);
 
 }  // namespace turnstile::policy::sim

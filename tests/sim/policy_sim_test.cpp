@@ -2,6 +2,7 @@
 //
 //   policy_sim_test --seed=N           one seed (also TURNSTILE_SIM_SEED=N)
 //   policy_sim_test --seeds=N          how many seeds, from 1 (also TURNSTILE_SIM_SEEDS=N)
+//   policy_sim_test --seed=N --events=K   the first K events of it; a failure prints the smallest K
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +20,8 @@ namespace {
 
 struct Options {
   std::uint64_t first_seed = 1;
-  std::uint64_t seeds = 6000;
+  std::uint64_t seeds = 20'000;
+  std::int64_t events = kAllEvents;
   std::string program = "policy_sim_test";
 };
 Options options;
@@ -35,25 +37,29 @@ std::string repeat_with(std::uint64_t seed, std::string_view test) {
 TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   Counts total;
   std::int64_t steps = 0;
+  std::int64_t pauses = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
-    const SimResult result = run_policy_sim(seed);
+    const SimResult result = run_policy_sim(seed, options.events);
     ASSERT_FALSE(result.failure)
         << *result.failure << "\n"
-        << repeat_with(seed, "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise");
+        << repeat_with(seed, "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise")
+        << " --events=" << smallest_failing_prefix(seed);
     total.arrived += result.counts.arrived;
     total.refused += result.counts.refused;
     total.completed += result.counts.completed;
     total.client_gone += result.counts.client_gone;
     steps += result.steps;
+    pauses += result.pauses;
   }
   std::cout << options.seeds << " seeds, " << steps << " events, " << total.arrived << " arrived, "
             << total.refused << " refused, " << total.completed << " completed, "
-            << total.client_gone << " left\n";
+            << total.client_gone << " left, " << pauses << " pauses\n";
   // A simulation in which nothing happens proves nothing.
   if (options.seeds >= 100) {
     EXPECT_GT(total.refused, total.arrived / 20);
     EXPECT_GT(total.completed, total.arrived / 20);
+    EXPECT_GT(pauses, total.arrived / 200);
   }
 }
 
@@ -114,6 +120,9 @@ void read_options(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (const auto seed = number_after(argv[i], "--seed=")) one_seed = seed;
     if (const auto count = number_after(argv[i], "--seeds=")) options.seeds = *count;
+    if (const auto count = number_after(argv[i], "--events=")) {
+      options.events = static_cast<std::int64_t>(*count);
+    }
   }
   if (!one_seed) return;
   options.first_seed = *one_seed;

@@ -79,7 +79,14 @@ World make_world(Random& random) {
   PolicySet policy = default_policy_set();
   policy.revision = "r1-51000000";
   policy.queue_requests_total = random.chance(30) ? random.between(0, 6) : random.between(6, 40);
+  std::int64_t watermark = 1'000'000;
   for (ClassRules& rules : policy.classes) {
+    if (random.chance(60)) watermark -= random.between(0, 250'000);
+    rules.watermark_ppm = watermark;
+    rules.can_preempt = random.chance(40);
+    rules.preemptible = random.chance(60);
+    rules.floor_ppm = random.chance(50) ? 0 : random.between(0, 125'000);
+    rules.length_quantile_ppm = random.chance(40) ? 1'000'000 : random.between(500'000, 999'999);
     rules.timeouts.queue_ttl = milliseconds(random.between(5, 3000));
     rules.ttft = rules.timeouts.queue_ttl;
     rules.allow_late = random.chance(20);

@@ -44,6 +44,8 @@ class EngineRun {
 
   void add(engine::Request request);
   void cancel(engine::RequestId id);
+  void pause(engine::RequestId id);
+  void resume(engine::RequestId id);
   bool has_work() const { return engine_->has_work(); }
   void step();
   // Tells the engine that its last step took so long.
@@ -62,6 +64,7 @@ class EngineRun {
   std::map<engine::RequestId, engine::Request> requests_;
   std::map<engine::RequestId, RequestResult> results_;
   std::vector<engine::RequestId> cancelled_;
+  bool has_pause_calls_ = false;  // which may give a step nothing to report
   engine::StepOutput out_;
   std::uint64_t steps_ = 0;
 };

@@ -30,7 +30,7 @@ std::uint32_t FakeEngine::Running::open_choices() const {
 }
 
 std::uint64_t FakeEngine::Running::held_blocks() const {
-  if (!is_bound || paused_for) return 0;
+  if (!is_bound || paused_for || is_aside) return 0;
   std::uint64_t blocks = 0;
   for (const Choice& choice : choices) {
     if (choice.is_done) continue;
@@ -76,7 +76,9 @@ bool FakeEngine::step() {
     }
   }
   std::erase_if(running_, [](const auto& entry) { return entry.second.open_choices() == 0; });
+  apply_pauses(out);
   for (auto& [id, running] : running_) advance(running, out);
+  relieve(out);
   check_limits();
   std::erase_if(running_, [](const auto& entry) { return entry.second.open_choices() == 0; });
 
@@ -99,9 +101,21 @@ engine::Event& FakeEngine::add(engine::EventKind kind, const Running& running,
 
 void FakeEngine::advance(Running& running, engine::StepOutput& out) {
   const auto prompt = static_cast<std::uint32_t>(running.request.prompt.size());
+  if (running.is_aside) return;
   if (running.paused_for) {
-    if ((*running.paused_for)-- > 0) return;
+    if (*running.paused_for > 0) {
+      *running.paused_for -= 1;
+      return;
+    }
     running.paused_for.reset();
+    // Like the engine, it goes on only where its blocks find room.
+    if (held_blocks() > limits_.blocks) {
+      running.paused_for = 0;
+      return;
+    }
+  }
+  if (running.was_paused) {
+    running.was_paused = false;
     add(engine::EventKind::Resumed, running, out);
   }
   if (!running.is_bound) {
@@ -123,7 +137,42 @@ void FakeEngine::advance(Running& running, engine::StepOutput& out) {
   if (!first.is_done && running.plan.pause_after == first.tokens) {
     running.plan.pause_after.reset();
     running.paused_for = running.plan.paused_steps;
+    running.was_paused = true;
     add(engine::EventKind::Paused, running, out);
+  }
+}
+
+bool FakeEngine::has_work() const {
+  if (!submitted_.empty() || !cancels_.empty() || !pauses_.empty()) return true;
+  return std::ranges::any_of(running_, [](const auto& entry) { return !entry.second.is_aside; });
+}
+
+void FakeEngine::apply_pauses(engine::StepOutput& out) {
+  for (const auto& [id, pause] : std::exchange(pauses_, {})) {
+    const auto found = running_.find(id);
+    if (found == running_.end()) continue;
+    Running& running = found->second;
+    const bool held = running.is_bound && !running.paused_for && !running.is_aside;
+    running.is_aside = pause;
+    if (!pause || !held) continue;
+    running.was_paused = true;
+    add(engine::EventKind::Paused, running, out);
+  }
+}
+
+// Blocks ran out: the newest of the lowest class goes, as in the engine.
+void FakeEngine::relieve(engine::StepOutput& out) {
+  while (held_blocks() > limits_.blocks) {
+    Running* victim = nullptr;
+    for (auto& [id, running] : running_) {
+      if (running.held_blocks() == 0) continue;
+      if (victim == nullptr || running.request.priority >= victim->request.priority) {
+        victim = &running;
+      }
+    }
+    victim->paused_for = 1;
+    victim->was_paused = true;
+    add(engine::EventKind::Paused, *victim, out);
   }
 }
 
@@ -157,7 +206,7 @@ void FakeEngine::finish(Running& running, std::uint16_t choice, engine::FinishRe
 void FakeEngine::check_limits() const {
   std::uint32_t sequences = 0;
   for (const auto& [id, running] : running_) {
-    if (!running.paused_for) sequences += running.open_choices();
+    if (!running.paused_for && !running.is_aside) sequences += running.open_choices();
   }
   if (sequences > limits_.sequences) throw std::logic_error("more sequences than slots");
   if (held_blocks() > limits_.blocks) throw std::logic_error("more blocks held than exist");

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,8 @@ class FakeEngine final : public gateway::EnginePort {
 
   bool try_submit(engine::Request request) override;
   void cancel(engine::RequestId id) override { cancels_.push_back(id); }
+  void pause(engine::RequestId id) override { pauses_.emplace_back(id, true); }
+  void resume(engine::RequestId id) override { pauses_.emplace_back(id, false); }
   std::unique_ptr<gateway::StepReport> try_take() override;
   void give_back(std::unique_ptr<gateway::StepReport> report) override;
   policy::Instant last_beat() const override { return beat_; }
@@ -63,7 +66,7 @@ class FakeEngine final : public gateway::EnginePort {
   void beat() { beat_ = clock_.now(); }
   void fail(std::string why) { fault_ = std::move(why); }
 
-  bool has_work() const { return !running_.empty() || !submitted_.empty() || !cancels_.empty(); }
+  bool has_work() const;
   std::size_t open_requests() const { return running_.size() + submitted_.size(); }
   std::uint64_t held_blocks() const;
   std::uint64_t steps() const { return steps_; }
@@ -80,11 +83,15 @@ class FakeEngine final : public gateway::EnginePort {
     std::uint32_t computed = 0;  // prompt tokens, cached ones included
     std::vector<Choice> choices;
     std::optional<std::uint32_t> paused_for;  // steps left
+    bool is_aside = false;                    // until resume()
+    bool was_paused = false;                  // a Paused event waits for its Resumed
 
     std::uint32_t open_choices() const;
     std::uint64_t held_blocks() const;
   };
 
+  void apply_pauses(engine::StepOutput& out);
+  void relieve(engine::StepOutput& out);
   void advance(Running& running, engine::StepOutput& out);
   void generate(Running& running, std::uint16_t choice, engine::StepOutput& out);
   void finish(Running& running, std::uint16_t choice, engine::FinishReason reason,
@@ -96,6 +103,7 @@ class FakeEngine final : public gateway::EnginePort {
   FakeEngineLimits limits_;
   std::deque<engine::Request> submitted_;
   std::vector<engine::RequestId> cancels_;
+  std::vector<std::pair<engine::RequestId, bool>> pauses_;  // true: pause, false: resume
   std::map<engine::RequestId, Running> running_;
   std::deque<std::unique_ptr<gateway::StepReport>> reports_;
   std::size_t reports_out_ = 0;  // made and not given back
