@@ -102,7 +102,7 @@ struct LimitsConfig {
   // Connections.
   std::uint32_t max_connections = 4'096;              // 0: no limit
   std::uint32_t max_connections_per_address = 256;    // 0: no limit; loopback is exempt
-  std::uint32_t max_handshakes = 64;                  // TLS handshakes at a time
+  std::uint32_t max_handshakes = 64;                  // TLS handshakes at a time; the oldest goes
   std::uint32_t max_requests_per_connection = 1'000;  // then Connection: close; 0: no limit
   Milliseconds handshake_timeout{5'000};              // accept to TLS done
   Milliseconds header_timeout{10'000};                // first byte to the end of the header

@@ -155,14 +155,12 @@ void watch_certificate(TlsContext* tls, EventLog& events) {
 
 }  // namespace
 
-ExitCode check_serve(const Config& config, Surroundings around) {
+ExitCode check_serve(const Config& config, Surroundings around, const ModelLoader& load) {
   const auto prepared = prepare(config, around.err);
   if (!prepared) return prepared.error();
-  const std::string path = config.models.front().path.string();
-  if (const auto file = engine::GgufFile::open(path); !file) {
-    return environment_fault(around.err, path + ": " + file.error().where + ": " +
-                                             file.error().what);
-  }
+  // Nothing less finds a tensor that is missing or a context that does not fit the KV cache.
+  const auto served = load(config.models.front(), around.err);
+  if (!served) return environment_fault(around.err, served.error());
   for (const EffectiveSetting& setting : effective(config)) {
     around.out << setting.key << " = " << setting.value << "  (" << to_string(setting.origin)
                << ")\n";

@@ -28,7 +28,8 @@ using ModelLoader = std::function<tl::expected<ServedModel, std::string>(
 ExitCode serve(const Config& config, Surroundings around,
                const ModelLoader& load = load_served_model);
 
-// `serve --check`: reads and checks what serve() would, opens no socket and packs no weights.
-ExitCode check_serve(const Config& config, Surroundings around);
+// `serve --check`: reads, loads and checks what serve() would; opens no socket and no record.
+ExitCode check_serve(const Config& config, Surroundings around,
+                     const ModelLoader& load = load_served_model);
 
 }  // namespace turnstile::gateway

@@ -79,7 +79,6 @@ bool Server::has_room(const PeerAddress& peer, ListenerKind kind) const {
   if (limits.max_connections > 0 && context_.open_connections >= limits.max_connections) {
     return false;
   }
-  if (tls_ != nullptr && context_.handshakes >= limits.max_handshakes) return false;
   if (limits.max_connections_per_address == 0 || peer.is_loopback) return true;
   const auto found = connections_by_address_.find(peer.text);
   return found == connections_by_address_.end() ||
@@ -98,6 +97,7 @@ void Server::accept(int fd, PeerAddress peer, ListenerKind kind) {
       return;
     }
     if (tls_ != nullptr && kind == ListenerKind::Public) {
+      if (context_.handshakes >= context_.limits.max_handshakes) sessions_.drop_oldest_handshake();
       connection = tls_->wrap(std::move(connection));
     }
   } catch (const std::exception& error) {

@@ -56,6 +56,20 @@ Awaitable<void> Session::run() {
       co_return;
     }
     reader_.next_request();
+    if (unread().empty()) continue;
+    const bool goes_on = co_await let_others_pass();
+    if (!goes_on) co_return;
+  }
+}
+
+// A client that sends requests ahead gets one a turn; all of them at once would keep the thread from
+// everybody else. False when the server ends.
+Awaitable<bool> Session::let_others_pass() {
+  deadline_.set(context_.clock.now());
+  for (;;) {
+    const EventKind event = co_await mailbox_.next();
+    if (event == EventKind::Shutdown) co_return false;
+    if (event == EventKind::Deadline) co_return true;
   }
 }
 
@@ -63,13 +77,15 @@ Awaitable<void> Session::run() {
 Awaitable<bool> Session::shake_hands() {
   if (connection_->is_open()) co_return true;
   ++context_.handshakes;
-  deadline_.set(context_.clock.now() + context_.limits.handshake_timeout);
+  handshake_began_ = context_.clock.now();
+  deadline_.set(*handshake_began_ + context_.limits.handshake_timeout);
   bool in_time = true;
   while (receive() && !connection_->is_open() && in_time) {
     const EventKind event = co_await mailbox_.next();
     in_time = event != EventKind::Deadline && event != EventKind::Shutdown;
   }
   --context_.handshakes;
+  handshake_began_.reset();
   context_.metrics.on_tls_handshake(connection_->is_open() && !gone_);
   co_return connection_->is_open() && !gone_;
 }

@@ -46,6 +46,8 @@ class Session final : private ConnectionSink {
 
   // The request.
   const RequestHead& head() const { return reader_.head(); }
+  // Absent when there is no TLS handshake to be done.
+  std::optional<policy::Instant> handshake_began() const { return handshake_began_; }
   bool needs_keys() const { return listener_ == ListenerKind::Public; }
   const std::string& request_id() const { return request_id_; }
   const PeerAddress& peer() const { return connection_->peer(); }
@@ -92,6 +94,7 @@ class Session final : private ConnectionSink {
   Awaitable<bool> read_head();
   Awaitable<void> answer_request();
   Awaitable<bool> flush_all();
+  Awaitable<bool> let_others_pass();
   Awaitable<void> linger();
   void begin_request();
   void send(std::string_view bytes);
@@ -108,6 +111,7 @@ class Session final : private ConnectionSink {
   HttpReader reader_;
   std::string request_id_;
   KnownKey known_key_;
+  std::optional<policy::Instant> handshake_began_;
 
   std::unique_ptr<char[]> input_;  // LimitsConfig::read_buffer_bytes
   std::size_t input_begin_ = 0;

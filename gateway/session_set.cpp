@@ -23,6 +23,18 @@ void SessionSet::adopt(std::unique_ptr<Connection> connection, ListenerKind list
       });
 }
 
+void SessionSet::drop_oldest_handshake() {
+  Session* oldest = nullptr;
+  for (const auto& [key, session] : sessions_) {
+    const auto began = session->handshake_began();
+    if (!began || session->is_gone()) continue;
+    if (oldest == nullptr || *began < *oldest->handshake_began()) oldest = session.get();
+  }
+  if (oldest == nullptr) return;
+  oldest->hang_up();
+  oldest->shut_down();
+}
+
 void SessionSet::abandon_all() {
   context_.live.fail_all();
   for (const auto& [key, session] : sessions_) {

@@ -27,6 +27,10 @@ class SessionSet {
   void adopt(std::unique_ptr<Connection> connection, ListenerKind listener,
              std::function<void()> on_end = {});
 
+  // Cuts off the connection whose handshake takes longest, so that those who only connect cannot
+  // keep others out. O(size()).
+  void drop_oldest_handshake();
+
   // Tells every session that the server ends now.
   void shut_down_all();
 

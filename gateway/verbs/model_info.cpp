@@ -47,12 +47,13 @@ void print_tensors(const engine::GgufFile& file, std::ostream& out) {
   }
 }
 
-void print_tokenizer(const engine::GgufFile& file, std::ostream& out) {
-  const auto tokenizer = engine::Tokenizer::from_gguf(file);
-  if (!tokenizer) {
-    row(out, "tokenizer", "not usable: " + tokenizer.error().where + ": " + tokenizer.error().what);
-    return;
-  }
+using LoadedTokenizer = tl::expected<engine::Tokenizer, engine::LoadError>;
+
+std::string sentence(const engine::LoadError& error) { return error.where + ": " + error.what; }
+
+void print_tokenizer(const engine::GgufFile& file, const LoadedTokenizer& tokenizer,
+                     std::ostream& out) {
+  if (!tokenizer) return row(out, "tokenizer", "not usable: " + sentence(tokenizer.error()));
   row(out, "tokenizer", std::to_string(tokenizer->vocab_size()) + " tokens, pre-tokenizer " +
                             std::string(tokenizer->pre_tokenizer_name()));
   const auto chat_template = file.get_string("tokenizer.chat_template");
@@ -117,10 +118,13 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
                            std::to_string(config->head_dim));
   }
   print_tensors(*file, out);
-  print_tokenizer(*file, out);
+  const LoadedTokenizer tokenizer = engine::Tokenizer::from_gguf(*file);
+  print_tokenizer(*file, tokenizer, out);
   if (config) print_memory(*file, *config, out);
-  row(out, "served by this build",
-      config ? std::string("yes") : "no: " + config.error().where + ": " + config.error().what);
+  std::string answer = "yes";
+  if (!tokenizer) answer = "no: " + sentence(tokenizer.error());
+  if (!config) answer = "no: " + sentence(config.error());
+  row(out, "served by this build", answer);
   return ExitCode::Done;
 }
 

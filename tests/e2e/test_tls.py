@@ -67,6 +67,13 @@ class Tls(ServedTest):
             plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             self.assertNotIn(b"HTTP/1.1 200", plain.recv(4096))
 
+    def test_idle_connections_keep_nobody_out(self):
+        # More than max_handshakes of them, none of which says a word.
+        for _ in range(80):
+            idle = socket.create_connection((self.server.host, self.server.port), timeout=30)
+            self.addCleanup(idle.close)
+        self.assertIn(b"200 OK", self.stream(self.connect()))
+
     def test_a_reset_in_the_middle_frees_everything(self):
         connection = self.connect()
         body = json.dumps({"prompt": "a", "max_tokens": 2000, "ignore_eos": True,
