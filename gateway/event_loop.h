@@ -12,7 +12,7 @@
 //
 // Thread:    I/O; the constructor and run() on the same thread. stop() from the I/O thread.
 // Lifetime:  the loop outlives its watches. One loop of a process may watch signals at a time.
-// Tests:     tests/gateway/connection_test.cpp uses it over socket pairs; tests/e2e.
+// Tests:     tests/gateway/event_loop_test.cpp, connection_test.cpp over socket pairs; tests/e2e.
 #pragma once
 
 #include <functional>

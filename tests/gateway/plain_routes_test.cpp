@@ -100,6 +100,33 @@ TEST(PlainRoutes, HealthSaysWhatIsWrong) {
   EXPECT_EQ(stalled.body, "stalled\n");
 }
 
+TEST(PlainRoutes, RequestsSentAheadDoNotKeepTheThreadFromOthers) {
+  SpineWorld world;
+  MemoryClient greedy = world.connect();
+  MemoryClient other = world.connect();
+  std::string ahead;
+  for (int i = 0; i < 50; ++i) ahead += plain("GET", "/health");
+  greedy.send(ahead);
+  other.send(plain("GET", "/health"));
+  for (int i = 0; i < 4; ++i) world.turn();
+  EXPECT_FALSE(other.received().empty());
+  world.settle();
+  std::string bytes = greedy.take();
+  int answers = 0;
+  while (take_answer(bytes)) ++answers;
+  EXPECT_EQ(answers, 50) << "and none is lost";
+}
+
+TEST(PlainRoutes, OneTurnAnswersOneOfTheRequestsSentAhead) {
+  SpineWorld world;
+  MemoryClient client = world.connect();
+  client.send(plain("GET", "/health") + plain("GET", "/health"));
+  world.turn();
+  std::string bytes = client.take();
+  EXPECT_TRUE(take_answer(bytes));
+  EXPECT_TRUE(bytes.empty());
+}
+
 TEST(PlainRoutes, HeadHasNoBody) {
   SpineWorld world;
   MemoryClient client = world.connect();
