@@ -106,6 +106,12 @@ void LiveRequest::on_resumed() {
   for (const engine::RequestId engine_id : engine_requests_) context_.engine.resume(engine_id);
 }
 
+void LiveRequest::on_budget_exhausted() {
+  is_exhausted_ = true;
+  record_.end_code = "budget_exhausted";
+  stop_engine();
+}
+
 void LiveRequest::on_refused(policy::LateRefusal refusal) {
   // Policy has forgotten the request already; only the registry still knows it.
   hold_ = Hold::Released;
@@ -114,8 +120,15 @@ void LiveRequest::on_refused(policy::LateRefusal refusal) {
   mailbox_.put(EventKind::Refused);
 }
 
-void LiveRequest::on_event(const engine::Event& event, const engine::StepOutput& output,
+void LiveRequest::on_event(const engine::Event& reported, const engine::StepOutput& output,
                            policy::Instant now) {
+  engine::Event event = reported;
+  if (is_exhausted_) {
+    // What was under way when the budget ended is not paid and not sent.
+    if (event.kind == engine::EventKind::Token) return;
+    const bool is_cut = event.finish == engine::FinishReason::Cancelled;
+    if (is_cut) event.finish = engine::FinishReason::Length;
+  }
   const auto prompt_index = static_cast<std::uint32_t>(prompt_index_of(event.request));
   const std::uint32_t choice = prompt_index * record_.choices + event.choice;
   switch (event.kind) {

@@ -77,6 +77,7 @@ class LiveRequest {
   void on_refused(policy::LateRefusal refusal);
   void on_paused();   // the permit went to a higher class; the engine is told at once
   void on_resumed();  // it is here again
+  void on_budget_exhausted();  // the answer ends here, as by its length
   void on_event(const engine::Event& event, const engine::StepOutput& output,
                 policy::Instant now);
   void end_of_step(policy::Instant now);  // once after the events of a step
@@ -105,6 +106,7 @@ class LiveRequest {
   std::uint32_t open_engine_requests_ = 0;
   bool is_cancelled_ = false;
   bool is_set_aside_ = false;
+  bool is_exhausted_ = false;
   bool engine_has_failed_ = false;
 
   Usage usage_;

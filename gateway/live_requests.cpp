@@ -67,8 +67,10 @@ void LiveRequests::dispatch(policy::Admission& admission, policy::Instant now) {
       request->on_refused(std::move(*refusal));
     } else if (std::holds_alternative<policy::Pause>(outcome)) {
       request->on_paused();
-    } else {
+    } else if (std::holds_alternative<policy::Resume>(outcome)) {
       request->on_resumed();
+    } else {
+      request->on_budget_exhausted();
     }
   }
 }

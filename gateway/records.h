@@ -90,6 +90,7 @@ struct RequestRecord {
   RequestOutcome outcome = RequestOutcome::Completed;
   std::string_view code;           // a literal of the interface; empty when all went well
   std::string_view finish_reason;  // "stop", "length"; empty when there was none
+  std::string_view end_code;       // "budget_exhausted": policy ended a completed answer
   int status = 0;                  // what the client saw, 499 when it saw nothing
 
   // Queue, prefill and decode add up to last_token - arrived. Absent when a phase was not reached.

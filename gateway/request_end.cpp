@@ -109,6 +109,7 @@ Explained explain(const RequestRecord& record) {
   explained.ttft_ms = ms_or_zero(record.time_to_first_token());
   explained.cached_tokens = record.cached_tokens;
   explained.pauses = record.pauses;
+  explained.end_code = record.end_code;
   return explained;
 }
 

@@ -48,7 +48,7 @@ void Admission::State::start(Instant now, Request& request, bool due) {
 KvDecision Admission::State::take_lease(Instant now, Request& request) {
   KvDecision kv;
   kv.need_blocks = first_blocks(request);
-  kv.peak_blocks = kv_peak(request);
+  kv.peak_blocks = last_peak;
   kv.capacity_blocks = *kv_blocks.capacity();
   kv.free_blocks = *kv_blocks.capacity() - kv_blocks.committed();
   for (Principal* node : request.path) {
@@ -96,6 +96,35 @@ std::optional<Admission::State::Band> Admission::State::next_band() {
   return std::nullopt;
 }
 
+std::optional<ClassIndex> Admission::State::best_ready() const {
+  for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
+    if (shares.ready(ShareTree::kRoot, c)) return c;
+  }
+  return std::nullopt;
+}
+
+// The head of a class that is due does not fit, and everything waits for it, except a better class
+// that may pause: it takes the room of those whom it pauses and none that the due one waits for.
+bool Admission::State::start_by_pausing(Instant now) {
+  const ClassIndex best = *best_ready();
+  const auto leaf = shares.pick(best);
+  Request& request = requests.at(room.head(now, *leaf, best)->id);
+  if (fits_engine(request, watermark(best))) return false;
+  const auto victims = find_victims(request, watermark(best));
+  if (victims.empty()) return false;
+  for (Request* victim : victims) pause(*victim, request.id);
+  if (best_ready() != best || shares.pick(best) != leaf) return true;
+  last_peak = kv_peak(request);
+  take_from_room(request);
+  if (request.phase == Phase::Paused) {
+    resume(now, request, false);
+  } else {
+    start(now, request, false);
+  }
+  shares.set_backlog(*leaf, best, !room.empty(*leaf, best));
+  return true;
+}
+
 void Admission::State::refresh_backlogs() {
   for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
     floors.set_backlogged(c, shares.ready(ShareTree::kRoot, c));
@@ -132,6 +161,7 @@ void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
     const std::int64_t watermark_ppm =
         band->due ? kWholeEngine : state.watermark(band->class_index);
     if (!state.fits_engine(request, watermark_ppm)) {
+      if (band->due && state.start_by_pausing(now)) continue;
       const auto victims = state.find_victims(request, watermark_ppm);
       if (victims.empty()) break;
       for (Request* victim : victims) state.pause(*victim, request.id);
@@ -203,6 +233,10 @@ void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_
   state_->learn_pace(now, request, generated_tokens);
   request.ledger.on_generated(now, state_->shares, generated_tokens);
   state_->cover_growth(request);
+  if (!request.exhausted && request.ledger.exhausted()) {
+    request.exhausted = true;
+    state_->unreported.emplace_back(std::in_place_type<Exhausted>, Exhausted{id});
+  }
 }
 
 void Admission::on_step(Instant now, Duration took) {
@@ -229,13 +263,12 @@ std::optional<Settlement> Admission::on_ended(Instant now, RequestId id, EndKind
   const auto it = state.requests.find(id);
   if (it == state.requests.end() || !was_started(it->second)) return std::nullopt;
   Request& request = it->second;
-  if (request.unreported) {
-    std::erase_if(state.unreported, [id](const Outcome& outcome) {
-      const auto* started = std::get_if<Dispatch>(&outcome);
-      return started != nullptr && started->id == id;
-    });
-  }
-  if (kind == EndKind::Completed) {
+  // What was not reported yet is not heard of any more: nobody knows the request then.
+  std::erase_if(state.unreported, [id](const Outcome& outcome) {
+    return std::visit([id](const auto& told) { return told.id == id; }, outcome);
+  });
+  // An answer that its budget cut short says nothing about lengths.
+  if (kind == EndKind::Completed && !request.exhausted) {
     const std::int64_t length = actual.generated_tokens / request.size.choices;
     request.key->length(request.model_index, request.class_index).learn(length);
     state.length_of(request).learn(length);

@@ -55,8 +55,9 @@ bool Admission::State::passes_gates(const Request& request) const {
 }
 
 bool Admission::State::fits_engine(const Request& request, std::int64_t watermark_ppm) {
-  return sequence_slots.fits(request.size.choices, watermark_ppm) &&
-         kv_peak(request) <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm);
+  if (!sequence_slots.fits(request.size.choices, watermark_ppm)) return false;
+  last_peak = kv_peak(request);
+  return last_peak <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm);
 }
 
 // True when nothing that may start waits in this class or a higher one, nor in a class that is due:

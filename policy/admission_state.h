@@ -56,6 +56,7 @@ struct Request {
   WaitingRoom::Entry entry;
   std::vector<Check> checks;
 
+  bool exhausted = false;   // its budget ended it
   bool unreported = false;  // dispatched, and dispatch() has not said so yet
   std::int64_t pauses = 0;
   bool for_its_floor = false;          // started because its class was due: nobody pauses it
@@ -64,6 +65,8 @@ struct Request {
   // Cache blocks while it runs; see kv_peak.cpp.
   bool reserves_worst_case = true;     // all it may ever need, from the start
   std::int64_t blocks_returned = 0;    // by the engine, out of what was reserved
+  std::int64_t expected_length = 0;    // by the class's quantile; asked again as the answer grows
+  std::int64_t ask_again_at = 0;
 
   std::optional<Instant> last_tokens_at;
   std::int64_t prefill_left = 0;       // running: prompt tokens still to be computed
@@ -117,6 +120,8 @@ struct Admission::State {
     bool due = false;
   };
   std::optional<Band> next_band();
+  std::optional<ClassIndex> best_ready() const;
+  bool start_by_pausing(Instant now);
 
   // Cache blocks; see kv_peak.cpp.
   struct Growth {
@@ -130,6 +135,7 @@ struct Admission::State {
   Growth growth_of(const Request& request) const;
   std::int64_t kv_peak(const Request& candidate, std::span<Request* const> paused = {});
   void decide_reservation(Request& request) const;
+  void expect_length(Request& request) const;
   void cover_growth(Request& request);
   void refresh_gates(const Path& path);
 
@@ -210,6 +216,7 @@ struct Admission::State {
   std::vector<Outcome> unreported;
   std::vector<Request*> on_engine;  // those that run; elements of `requests` do not move
   std::vector<Growth> growths;      // kept to save its allocation
+  std::int64_t last_peak = 0;       // of the last fits_engine()
   std::int64_t running = 0;
   std::int64_t reading_without_place = 0;
   std::uint64_t next_order = 0;

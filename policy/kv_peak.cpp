@@ -17,6 +17,7 @@ namespace turnstile::policy {
 namespace {
 
 constexpr std::int64_t kAlways = 1'000'000;
+constexpr std::int64_t kAskEvery = 16;  // tokens, at least
 
 }  // namespace
 
@@ -28,12 +29,25 @@ void Admission::State::decide_reservation(Request& request) const {
   request.reserves_worst_case =
       request.size.choices > 1 ||
       policy->classes[request.class_index].length_quantile_ppm >= kAlways;
+  if (!request.reserves_worst_case) expect_length(request);
+}
+
+// Of an answer that has come so far. The quantile moves slowly, so it is asked again only when the
+// answer has grown by its half, or has reached it.
+void Admission::State::expect_length(Request& request) const {
+  const std::int64_t generated = request.ledger.generated_tokens();
+  const auto length = length_of(request).at(
+      policy->classes[request.class_index].length_quantile_ppm, generated);
+  request.expected_length = length.value_or(request.size.max_tokens);
+  request.ask_again_at = std::min(request.expected_length,
+                                  generated + std::max(kAskEvery, generated / 2));
 }
 
 // At the start: the prompt and the first token; after a pause what was generated as well.
 std::int64_t Admission::State::first_blocks(const Request& request) const {
   if (request.reserves_worst_case) return request.size.kv_blocks;
-  return blocks_for(request.size.prompt_tokens + request.ledger.generated_tokens() + 1);
+  return std::min(request.size.kv_blocks,
+                  blocks_for(request.size.prompt_tokens + request.ledger.generated_tokens() + 1));
 }
 
 // At its usual end.
@@ -50,12 +64,8 @@ Admission::State::Growth Admission::State::growth_of(const Request& request) con
                                                 : first_blocks(request);
   growth.grows = !request.reserves_worst_case;
   if (!growth.grows) return growth;
-  const auto length = length_of(request).at(
-      policy->classes[request.class_index].length_quantile_ppm, generated);
-  if (length) {
-    growth.tokens_left =
-        std::clamp<std::int64_t>(*length - generated, 1, growth.tokens_left);
-  }
+  growth.tokens_left =
+      std::clamp<std::int64_t>(request.expected_length - generated, 1, growth.tokens_left);
   return growth;
 }
 
@@ -87,9 +97,11 @@ std::int64_t Admission::State::kv_peak(const Request& candidate,
 // prefixes are shared, requests hold fewer blocks than they count, and the engine has room yet.
 void Admission::State::cover_growth(Request& request) {
   if (request.reserves_worst_case || request.phase != Phase::Running) return;
+  if (request.ledger.generated_tokens() >= request.ask_again_at) expect_length(request);
   const std::int64_t positions =
       request.size.prompt_tokens + request.ledger.generated_tokens() + 1;
-  const std::int64_t wanted = blocks_for(positions) - request.blocks_returned;
+  const std::int64_t wanted =
+      std::min(request.size.kv_blocks, blocks_for(positions)) - request.blocks_returned;
   const std::int64_t more = std::min(wanted - request.lease.held(kv_blocks),
                                      *kv_blocks.capacity() - kv_blocks.committed());
   if (more > 0) request.lease.grow(kv_blocks, more);

@@ -29,6 +29,9 @@ std::int64_t budget_reservation(const Budget& budget, const RequestSize& size,
     case Charge::Max: return size.prompt_tokens + size.max_completion_tokens();
     case Charge::Live:
       return size.prompt_tokens + live_estimate(budget, size, estimated_completion_tokens);
+    case Charge::Hard:
+      return size.prompt_tokens +
+             std::min(size.choices * kHardQuantum, size.max_completion_tokens());
   }
   assert(false && "every way to charge reserves something");
   return 0;
@@ -47,6 +50,7 @@ void Ledger::open_budgets(Instant now, std::span<const Budget> budgets, const Re
   assert(count_ == 0 && budgets.size() <= kMaxBudgets && "a ledger is opened once, for one path");
   prompt_ = size.prompt_tokens;
   max_completion_ = size.max_completion_tokens();
+  choices_ = size.choices;
   estimate_ = estimated_completion_tokens;
   for (const Budget& budget : budgets) {
     Line& line = lines_[count_++];
@@ -79,12 +83,34 @@ void Ledger::refresh(Instant now, ShareTree& tree) {
   for (Line& line : std::span(lines_).first(count_)) {
     const std::int64_t prompt =
         prompt_ - cached_ + cached_cost(cached_, line.budget.cached_weight_milli);
+    if (line.budget.charge == Charge::Hard) {
+      move_line(now, line, prompt + line.estimate);
+      top_up(now, line);
+      continue;
+    }
     move_line(now, line, prompt + std::max(line.estimate, generated_));
   }
   if (share_open_) {
     tree.set_units(share_, kUnitsPerPromptToken * (prompt_ - cached_) +
                                kUnitsPerGeneratedToken * std::max(estimate_, generated_));
   }
+}
+
+void Ledger::top_up(Instant now, Line& line) {
+  while (generated_ + kHardAhead * choices_ > line.estimate && line.estimate < max_completion_) {
+    const std::int64_t quantum =
+        std::min(choices_ * kHardQuantum, max_completion_ - line.estimate);
+    if (!line.budget.bucket->fits(now, quantum + line.budget.floor)) return;
+    line.estimate += quantum;
+    move_line(now, line, line.debited + quantum);
+  }
+}
+
+bool Ledger::exhausted() const {
+  return std::ranges::any_of(lines(), [&](const Line& line) {
+    return line.budget.charge == Charge::Hard && line.budget.bucket->limit() &&
+           line.estimate < max_completion_ && generated_ >= line.estimate;
+  });
 }
 
 Settlement Ledger::close(Instant now, ShareTree& tree, std::int64_t prompt_tokens_computed,
@@ -94,8 +120,11 @@ Settlement Ledger::close(Instant now, ShareTree& tree, std::int64_t prompt_token
   Settlement settlement;
   settlement.budgets.reserve(count_);
   for (Line& line : std::span(lines_).first(count_)) {
+    const bool is_hard = line.budget.charge == Charge::Hard && line.budget.bucket->limit();
+    const std::int64_t paid =
+        is_hard ? std::min(generated_tokens, line.estimate) : generated_tokens;
     const std::int64_t used =
-        computed + cached_cost(cached_, line.budget.cached_weight_milli) + generated_tokens;
+        computed + cached_cost(cached_, line.budget.cached_weight_milli) + paid;
     move_line(now, line, charged ? used : 0);
     line.budget.bucket->settle(line.debited);
     if (line.budget.bucket->limit()) {

@@ -8,12 +8,17 @@
 //   budget, charge "live":  prompt + max(estimate, generated)      estimate = n * expected length,
 //   budget, charge "max":   prompt + n * max_tokens                cut to what a full bucket holds
 //                                                                 above the class's floor
+//   budget, charge "hard":  prompt + quanta of 64 tokens a choice, one ahead of what is generated
 //   budget at the end:      prompt computed + cached * cached_weight + generated
 //   shares while running:   (prompt - cached) + 2 * max(estimate, generated)
 //   shares at the end:      prompt computed + 2 * generated
 //   after an engine fault:  nothing
 //
-// Overshoot of a budget: "max" none; "live" at most (max_tokens - expected length) per choice and
+// "hard": a quantum is taken only where it leaves no debt. When the next one is not to be had the
+// answer ends with the last token that is paid: exhausted(). What the engine has computed beyond it
+// by then is charged to nobody.
+//
+// Overshoot of a budget: "max" and "hard" none; "live" at most (max_tokens - expected length) per choice and
 // running request, visible as debt at once, so that nothing new is admitted until it is earned
 // back.
 //
@@ -39,6 +44,10 @@ namespace turnstile::policy {
 // Service units of one token: prefill of one, decode of one (VTC's w_p and w_q).
 inline constexpr std::int64_t kUnitsPerPromptToken = 1;
 inline constexpr std::int64_t kUnitsPerGeneratedToken = 2;
+
+// What charge "hard" reserves at a time for each choice, and how far ahead of the answer.
+inline constexpr std::int64_t kHardQuantum = 64;
+inline constexpr std::int64_t kHardAhead = 16;
 
 // A token budget on the path with the settings of the node that owns it.
 struct Budget {
@@ -85,6 +94,8 @@ class Ledger {
   std::int64_t estimated_completion_tokens() const { return estimate_; }
   std::int64_t generated_tokens() const { return generated_; }
   std::int64_t share_units() const { return share_.units; }
+  // A budget that is charged "hard" has paid its last token.
+  bool exhausted() const;
   // What the shares were charged with at dispatch.
   std::int64_t estimated_share_units() const {
     return kUnitsPerPromptToken * prompt_ + kUnitsPerGeneratedToken * estimate_;
@@ -92,6 +103,7 @@ class Ledger {
 
  private:
   void move_line(Instant now, Line& line, std::int64_t target);
+  void top_up(Instant now, Line& line);
   void refresh(Instant now, ShareTree& tree);
 
   std::array<Line, kMaxBudgets> lines_{};
@@ -100,6 +112,7 @@ class Ledger {
   bool share_open_ = false;
   std::int64_t prompt_ = 0;
   std::int64_t max_completion_ = 0;
+  std::int64_t choices_ = 1;
   std::int64_t estimate_ = 0;
   std::int64_t cached_ = 0;
   std::int64_t generated_ = 0;

@@ -96,7 +96,12 @@ struct Resume {
   KvDecision kv;
 };
 
-using Outcome = std::variant<Dispatch, LateRefusal, Pause, Resume>;
+// Its budget, charged "hard", has paid the last token: end the answer as if max_tokens were reached.
+struct Exhausted {
+  RequestId id{};
+};
+
+using Outcome = std::variant<Dispatch, LateRefusal, Pause, Resume, Exhausted>;
 
 // How one meter's reservation ended. `used` is what stays charged.
 struct LedgerLine {

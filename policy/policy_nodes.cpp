@@ -38,11 +38,8 @@ std::optional<Charge> read_charge(PolicyNotes& notes, const DocumentValue& value
   if (!text) return std::nullopt;
   if (*text == "max") return Charge::Max;
   if (*text == "live") return Charge::Live;
-  std::string message(path);
-  message += *text == "hard"
-                 ? " = \"hard\" is not enforced by this version; use \"max\" or \"live\""
-                 : " must be \"max\" or \"live\"";
-  notes.error(value.at, std::move(message));
+  if (*text == "hard") return Charge::Hard;
+  notes.error(value.at, std::string(path) + " must be \"max\", \"live\" or \"hard\"");
   return std::nullopt;
 }
 

@@ -41,6 +41,7 @@ std::string_view to_string(Charge charge) {
   switch (charge) {
     case Charge::Max: return "max";
     case Charge::Live: return "live";
+    case Charge::Hard: return "hard";
   }
   assert(false && "every way to charge has a name");
   return {};

@@ -39,6 +39,7 @@ inline constexpr std::int64_t kMaxCount = 1'000'000'000;       // any other coun
 enum class Charge : std::uint8_t {
   Max,   // reserve prompt + max_tokens; give back at the end; no overshoot
   Live,  // reserve prompt + expected length; debit every further token as it is generated
+  Hard,  // reserve prompt + a quantum, top up while it lasts, then cut the answer; no overshoot
 };
 std::string_view to_string(Charge charge);
 

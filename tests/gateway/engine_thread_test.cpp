@@ -97,6 +97,22 @@ TEST(EngineThread, ACancelEndsARequestThatWouldRunForLong) {
   }
 }
 
+// Of two requests the paused one ends after the other, with all its tokens, and only once resumed.
+TEST(EngineThread, APausedRequestWaitsForItsResume) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  Reader reader(thread);
+  ASSERT_TRUE(thread.try_submit(request(1, 20)));
+  thread.pause(1);
+  ASSERT_TRUE(thread.try_submit(request(2, 100)));
+  ASSERT_TRUE(reader.read_until_done(1));
+  EXPECT_TRUE(reader.done_.contains(2));
+  thread.resume(1);
+  ASSERT_TRUE(reader.read_until_done(2));
+  EXPECT_EQ(reader.tokens_.at(1), 20U);
+  EXPECT_EQ(reader.done_.at(1), engine::FinishReason::Length);
+}
+
 TEST(EngineThread, ALateReaderLosesNoReport) {
   const SystemClock clock;
   EngineThread thread(tests::toy_engine(limits()), clock, 64);

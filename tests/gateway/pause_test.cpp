@@ -114,6 +114,30 @@ TEST(Pause, PausedRequestIsCancelledLikeAnyOther) {
   expect_nothing_held(world);
 }
 
+// charge = "hard": 300 tokens in the bucket pay the prompt of 6 and four quanta of 64.
+TEST(BudgetExhausted, EndsTheAnswerAsByItsLengthAndSaysWhy) {
+  SpineWorldOptions options;
+  options.policy += "tokens_per_minute = 1200\ncharge = \"hard\"\n";
+  SpineWorld world(std::move(options));
+  world.engine.plan = [](const engine::Request&) {
+    FakePlan plan;
+    plan.completion_tokens = 400;
+    return plan;
+  };
+  MemoryClient client = world.connect();
+  client.send(world.post(kChatPath,
+                         R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":400})"));
+  world.settle();
+  world.run_engine();
+  const HttpAnswer answer = answer_of(client);
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.body.find("\"finish_reason\":\"length\""), std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find("\"completion_tokens\":256"), std::string::npos) << answer.body;
+  EXPECT_NE(answer.body.find("\"end_code\":\"budget_exhausted\""), std::string::npos);
+  EXPECT_EQ(finished_as(world, "completed"), 1);
+  expect_nothing_held(world);
+}
+
 TEST(Deadline, HeaderMustBeAWholeNumberOfMilliseconds) {
   SpineWorld world;
   for (const std::string_view value : {"0", "-5", "soon", "1.5", "86400001"}) {

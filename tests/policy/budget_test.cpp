@@ -51,6 +51,44 @@ TEST(Budget, LiveDebitsBeyondTheEstimateAndDebtStopsTheNext) {
   EXPECT_EQ(desk.committed(kTokens), 400);
 }
 
+// 300 tokens in the bucket: 100 of the prompt and three quanta, then nothing more.
+TEST(Budget, HardEndsTheAnswerWithTheLastPaidToken) {
+  FrontDesk desk(one_team("tokens_per_minute = 1200\ncharge = \"hard\""), wide_engine(),
+                 {key_of("anna", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 1000}));
+  desk.dispatch();
+  EXPECT_EQ(desk.committed(kTokens), 164);
+  std::vector<Outcome> out;
+  std::int64_t generated = 0;
+  for (; generated < 500 && out.empty(); ++generated) {
+    desk.admission.on_tokens(desk.now, RequestId{1}, generated == 0 ? 100 : 0, 1);
+    EXPECT_LE(desk.committed(kTokens), 300) << "never a debt";
+    desk.admission.dispatch(desk.now, out);
+  }
+  EXPECT_EQ(generated, 192);
+  ASSERT_EQ(out.size(), 1u);
+  ASSERT_TRUE(std::holds_alternative<Exhausted>(out[0]));
+  // Two tokens of the step that was under way are charged to nobody.
+  desk.admission.on_tokens(desk.now, RequestId{1}, 0, 2);
+  EXPECT_EQ(desk.end(1, EndKind::Completed, 100, 194)->budgets[0].used, 292);
+  EXPECT_EQ(desk.committed(kTokens), 292);
+  EXPECT_EQ(desk.dispatch(), (std::vector<std::uint64_t>{})) << "said once";
+}
+
+TEST(Budget, HardLeavesNobodyShortWhileThereAreTokens) {
+  FrontDesk desk(one_team("tokens_per_minute = 120000\ncharge = \"hard\""), wide_engine(),
+                 {key_of("anna", "red")});
+  ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 200}));
+  desk.dispatch();
+  for (int i = 0; i < 200; ++i) {
+    desk.admission.on_tokens(desk.now, RequestId{1}, i == 0 ? 100 : 0, 1);
+  }
+  std::vector<Outcome> out;
+  desk.admission.dispatch(desk.now, out);
+  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(desk.end(1, EndKind::Completed, 100, 200)->budgets[0].used, 300);
+}
+
 TEST(Budget, EstimateFollowsTheKeysFinishedAnswers) {
   FrontDesk desk(one_team("tokens_per_minute = 120000"), wide_engine(),
                  {key_of("anna", "red"), key_of("bob", "red")});

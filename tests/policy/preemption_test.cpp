@@ -119,6 +119,23 @@ TEST(Preemption, TeamAtItsOwnLimitPausesNobody) {
   EXPECT_EQ(desk.started, (Ids{5}));
 }
 
+// Batch is due for its floor and its head waits for a slot. A demo takes no slot that the head
+// waits for: it pauses another, as if the head were not there.
+TEST(Preemption, DemoNeedNotWaitForTheHeadOfAClassThatIsDue) {
+  PauseDesk desk(policy_with(std::string(kFull) + "floor = 0.25"));
+  desk.fill(1, 4, "batch");
+  ASSERT_FALSE(desk.admit(5, "anna", {.class_name = "batch"})->starts_now);
+  desk.turn();
+  desk.admission.on_tokens(desk.now, RequestId{1}, 16, 10);
+  ASSERT_TRUE(desk.admit(6, "anna", {.class_name = "demo"}));
+  desk.turn();
+  EXPECT_EQ(desk.paused, (Ids{4}));
+  EXPECT_EQ(desk.started, (Ids{6}));
+  desk.complete(6);
+  desk.turn();
+  EXPECT_EQ(desk.resumed, (Ids{4})) << "first in the queue of the class that is due";
+}
+
 TEST(Preemption, PausedRequestIsFirstInItsQueue) {
   PauseDesk desk(policy_with(kFull));
   desk.fill(1, 4, "batch");
@@ -235,6 +252,17 @@ TEST(Preemption, PausedRequestCanEndInAnyWay) {
     EXPECT_TRUE(desk.resumed.empty());
     EXPECT_EQ(desk.admission.queued(), 0);
   }
+}
+
+// The end of a paused request may come before its pause is reported.
+TEST(Preemption, EndedRequestIsNotHeardOfAgain) {
+  PauseDesk desk(policy_with(kFull));
+  desk.fill(1, 4, "batch");
+  ASSERT_TRUE(desk.admit(5, "anna", {.class_name = "demo"})->starts_now);
+  ASSERT_TRUE(desk.end(4, EndKind::Cancelled, 16, 1));
+  desk.turn();
+  EXPECT_TRUE(desk.paused.empty());
+  EXPECT_EQ(desk.started, (Ids{5}));
 }
 
 // It was dispatched, so queue_ttl is over; and its key may go without ending what it started.

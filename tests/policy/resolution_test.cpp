@@ -191,7 +191,7 @@ TEST(RequestSize, SeveralPromptsArePaidTogetherAndFitOneByOne) {
   EXPECT_EQ(refused.error().code, RefusalCode::ContextLengthExceeded);
 }
 
-// A client may ask for as many tokens as 64 bits hold; the sum with its prompt must not wrap around.
+// A client may ask for as many tokens as 64 bits hold; the sum with its prompt must not wrap.
 TEST(RequestSize, TheLargestMaxTokensIsRefusedWithAPositiveNumber) {
   FrontDesk desk(kTwoTeams, small_engine(), {key_of("anna", "red")});
   for (const std::int64_t most : {INT64_MAX, INT64_MAX - 10, INT64_MAX - 11}) {

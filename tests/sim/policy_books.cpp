@@ -182,6 +182,9 @@ std::int64_t Books::reserved(const TokenBudget& budget, const BookedRequest& req
   if (budget.rules.charge == Charge::Max) {
     return request.prompt + request.choices * request.max_tokens;
   }
+  if (budget.rules.charge == Charge::Hard) {
+    return request.prompt + request.choices * std::min<std::int64_t>(64, request.max_tokens);
+  }
   const std::int64_t beside_prompt =
       budget.deficit.capacity - floor_of(budget, request) - request.prompt;
   return request.prompt +
@@ -295,8 +298,8 @@ std::optional<std::string> Books::pause(const Pause& pause) {
   victim->was_started = true;
   victim->returned = 0;
   const std::int64_t block = world_.engine.block_tokens;
-  victim->blocks = victim->grows ? (victim->prompt + victim->generated + block) / block
-                                 : victim->worst_blocks;
+  const std::int64_t used = (victim->prompt + victim->generated + block) / block;
+  victim->blocks = victim->grows ? std::min(used, victim->worst_blocks) : victim->worst_blocks;
   return std::nullopt;
 }
 
@@ -313,8 +316,29 @@ std::optional<std::string> Books::resume(Instant now, const Resume& resume) {
 void Books::restate(Instant now, const BookedRequest& request) {
   for (auto& [scope, budget] : budgets_) {
     if (!in_node(request, scope)) continue;
-    const std::int64_t completion =
-        std::max(reserved(budget, request) - request.prompt, request.generated);
+    std::int64_t completion = reserved(budget, request) - request.prompt;
+    if (budget.rules.charge == Charge::Hard) {
+      // Another 64 for each choice while fewer than 16 are left and the bucket has them.
+      std::int64_t& paid = budget.paid[request.id];
+      paid = std::max(paid, completion);
+      budget.deficit.move(now, 0);
+      const std::int64_t prompt =
+          request.prompt - request.cached + cost_of_cached(budget.rules, request.cached);
+      charge(now, budget, request, prompt + paid);
+      const std::int64_t most = request.choices * request.max_tokens;
+      while (request.generated + 16 * request.choices > paid && paid < most) {
+        const std::int64_t more = std::min(64 * request.choices, most - paid);
+        const std::int64_t usable = budget.deficit.capacity - floor_of(budget, request);
+        if (budget.deficit.per_minute == 0 ||
+            budget.deficit.units + more * kUnitsPerToken > usable * kUnitsPerToken) {
+          break;
+        }
+        paid += more;
+        charge(now, budget, request, prompt + paid);
+      }
+      continue;
+    }
+    completion = std::max(completion, request.generated);
     charge(now, budget, request,
            request.prompt - request.cached + cost_of_cached(budget.rules, request.cached) +
                completion);
@@ -330,8 +354,8 @@ void Books::return_blocks(BookedRequest& request, std::int64_t blocks) {
 void Books::grow(BookedRequest& request) {
   if (!request.grows) return;
   const std::int64_t block = world_.engine.block_tokens;
-  const std::int64_t wanted =
-      (request.prompt + request.generated + block) / block - request.returned;
+  const std::int64_t used = (request.prompt + request.generated + block) / block;
+  const std::int64_t wanted = std::min(used, request.worst_blocks) - request.returned;
   const std::int64_t more =
       std::min(wanted - request.blocks, world_.engine.kv_blocks - blocks_);
   if (more <= 0) return;
@@ -347,9 +371,15 @@ std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
   if (settlement.service_units != units) return broken("shares not settled exactly", id);
   for (auto& [scope, budget] : budgets_) {
     if (!in_node(request, scope)) continue;
+    std::int64_t completion = request.generated;
+    if (budget.rules.charge == Charge::Hard) {
+      const std::int64_t first = reserved(budget, request) - request.prompt;
+      completion = std::min(completion, std::max(first, budget.paid[id]));
+      budget.paid.erase(id);
+    }
     const std::int64_t used = charged ? request.computed +
                                             cost_of_cached(budget.rules, request.cached) +
-                                            request.generated
+                                            completion
                                       : 0;
     const auto line = std::ranges::find(settlement.budgets, "tokens_per_minute/" + scope,
                                         &LedgerLine::meter);
@@ -382,94 +412,6 @@ void Books::forget(Instant now, RequestId id, bool rate_back) {
     if (rate_back && in_node(request, scope)) rate.move(now, -1);
   }
   requests_.erase(id);
-}
-
-bool Books::a_head_does_not_fit(Instant now, ClassIndex class_index,
-                                std::int64_t watermark_ppm) const {
-  return std::ranges::any_of(requests_, [&](const auto& item) {
-    const BookedRequest& request = item.second;
-    return request.stage == Stage::Waiting && request.class_index == class_index &&
-           passes_gates(request) && is_head(now, request) && !surely_fits(request, watermark_ppm);
-  });
-}
-
-// The class that is served next is the best with work, or one that is due for its floor.
-std::optional<std::string> Books::check_work_conservation(Instant now) const {
-  std::optional<ClassIndex> best;
-  for (const auto& [id, request] : requests_) {
-    if (request.stage != Stage::Waiting || !passes_gates(request)) continue;
-    if (!best || request.class_index < *best) best = request.class_index;
-  }
-  if (!best) return std::nullopt;
-  const auto& classes = world_.policy->classes;
-  if (a_head_does_not_fit(now, *best, classes[*best].watermark_ppm)) return std::nullopt;
-  for (ClassIndex c = 0; c < classes.size(); ++c) {
-    if (classes[c].floor_ppm > 0 && a_head_does_not_fit(now, c, 1'000'000)) return std::nullopt;
-  }
-  return "requests wait although every head that may be next fits";
-}
-
-std::optional<std::string> Books::check_meters(Instant now, const Admission& admission) const {
-  const std::int64_t over = counts.refused + counts.completed + counts.client_gone +
-                            counts.timed_out + counts.fault;
-  if (counts.arrived != over + admission.queued() + admission.running()) {
-    return "arrived is not refused + ended + queued + running";
-  }
-  std::map<std::string, std::int64_t> running;
-  std::map<std::string, std::int64_t> waiting;
-  std::map<std::string, std::int64_t> reading;
-  std::map<std::string, std::int64_t> waiting_tokens;
-  for (const auto& [id, request] : requests_) {
-    auto& stage = request.stage == Stage::Running   ? running
-                  : request.stage == Stage::Waiting ? waiting
-                                                    : reading;
-    for (const std::string& scope :
-         {"team/" + request.team, "dept/" + request.department,
-          "class/" + world_.policy->classes[request.class_index].name,
-          std::string("all")}) {
-      if (request.stage == Stage::Waiting && request.was_started) continue;  // holds no place
-      stage[scope] += 1;
-      stage[scope + "/" + world_.policy->classes[request.class_index].name] += 1;
-      if (request.stage == Stage::Waiting) waiting_tokens[scope] += request.prompt;
-    }
-  }
-  for (const MeterView& view : admission.meters(now, Admission::Detail::Shared)) {
-    const std::size_t slash = view.name.find('/');
-    const std::string kind = view.name.substr(0, slash);
-    const std::string scope = slash == std::string::npos ? "" : view.name.substr(slash + 1);
-    std::int64_t least = 0;
-    std::int64_t most = 0;
-    if (kind == "kv_blocks") {
-      least = most = blocks_;
-    } else if (kind == "sequence_slots") {
-      least = most = slots_;
-    } else if (kind == "inflight") {
-      least = most = running[scope];
-    } else if (kind == "inflight_by_class") {
-      least = most = running[scope];
-    } else if (kind == "queue_tokens") {
-      least = most = waiting_tokens[scope];
-    } else if (kind == "queue") {
-      least = waiting[scope];
-      most = waiting[scope] + reading[scope];  // a request may be read without a place
-    } else if (kind == "requests_per_minute") {
-      least = most = rates_.at(scope).tokens_missing(now);
-    } else if (kind == "tokens_per_minute") {
-      least = most = budgets_.at(scope).deficit.tokens_missing(now);
-    }
-    if (kind == "requests_per_minute" || kind == "tokens_per_minute") {
-      const Deficit& deficit =
-          kind == "requests_per_minute" ? rates_.at(scope) : budgets_.at(scope).deficit;
-      if (deficit.per_minute == 0) continue;  // a rate of zero shows as empty
-    } else if (view.committed > view.capacity) {
-      return view.name + " holds more than its capacity";
-    }
-    if (view.committed < least || view.committed > most) {
-      return view.name + " shows " + std::to_string(view.committed) + ", the books say " +
-             std::to_string(most);
-    }
-  }
-  return std::nullopt;
 }
 
 BookedRequest* Books::find(RequestId id) {

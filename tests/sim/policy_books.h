@@ -109,6 +109,7 @@ class Books {
     Deficit deficit;
     NodeRules rules;
     std::map<RequestId, std::int64_t> standing;  // what it was last charged for each request
+    std::map<RequestId, std::int64_t> paid;      // charge "hard": completion tokens paid so far
   };
 
   bool in_node(const BookedRequest& request, const std::string& scope) const;

@@ -152,6 +152,12 @@ class Simulation {
         note(static_cast<std::uint64_t>(pause->id));
         result_.pauses += 1;
         fail(books_.pause(*pause));
+      } else if (const auto* dry = std::get_if<Exhausted>(&outcome)) {
+        note(static_cast<std::uint64_t>(dry->id));
+        BookedRequest* request = books_.find(dry->id);
+        if (request == nullptr) return fail("a budget ended a request that is gone");
+        request->length = 0;  // the next step ends it
+        result_.exhausted += 1;
       } else if (const auto* resume = std::get_if<Resume>(&outcome)) {
         note(static_cast<std::uint64_t>(resume->id));
         fail(books_.resume(now_, *resume));
@@ -237,6 +243,7 @@ class Simulation {
         request.computed += chunk;
         admission_->on_tokens(now_, id, chunk, 0);
         books_.grow(request);
+        books_.restate(now_, request);
       } else if (request.generated < request.length * request.choices) {
         request.generated += request.choices;
         admission_->on_tokens(now_, id, 0, request.choices);

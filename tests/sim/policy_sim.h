@@ -19,6 +19,7 @@ struct SimResult {
   std::uint64_t log_hash = 0;          // of every decision, in order
   std::int64_t steps = 0;
   std::int64_t pauses = 0;
+  std::int64_t exhausted = 0;
   Counts counts;
 };
 

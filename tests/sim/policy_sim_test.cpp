@@ -38,6 +38,7 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   Counts total;
   std::int64_t steps = 0;
   std::int64_t pauses = 0;
+  std::int64_t exhausted = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
     const SimResult result = run_policy_sim(seed, options.events);
@@ -51,10 +52,12 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
     total.client_gone += result.counts.client_gone;
     steps += result.steps;
     pauses += result.pauses;
+    exhausted += result.exhausted;
   }
   std::cout << options.seeds << " seeds, " << steps << " events, " << total.arrived << " arrived, "
             << total.refused << " refused, " << total.completed << " completed, "
-            << total.client_gone << " left, " << pauses << " pauses\n";
+            << total.client_gone << " left, " << pauses << " pauses, "
+            << exhausted << " budgets ended an answer\n";
   // A simulation in which nothing happens proves nothing.
   if (options.seeds >= 100) {
     EXPECT_GT(total.refused, total.arrived / 20);

@@ -24,7 +24,9 @@ NodeRules make_rules(Random& random, const PolicySet& policy) {
   rules.weight = random.between(1, 5);
   rules.cached_weight_milli = random.chance(50) ? 1000 : random.between(0, 1000);
   rules.bucket_fraction_ppm = random.chance(50) ? 250'000 : random.between(1'000, 1'000'000);
-  rules.charge = random.chance(50) ? Charge::Live : Charge::Max;
+  rules.charge = random.chance(40)   ? Charge::Live
+                 : random.chance(50) ? Charge::Max
+                                     : Charge::Hard;
   if (random.chance(40)) rules.inflight = seldom_zero(random, random.between(1, 4));
   const auto last_class = static_cast<std::int64_t>(policy.classes.size()) - 1;
   for (std::int64_t c = 0; c <= last_class; ++c) {
