@@ -85,7 +85,7 @@ tl::expected<DetokenizeRequest, ApiError> RequestParser::parse_detokenize(
     } else if (field.key == "tokens") {
       auto ids = read_token_ids(field.value, "tokens", facts);
       if (!ids) return tl::unexpected(ids.error());
-      // Two bytes of a body may stand for a hundred of an answer: no more than a request could hold.
+      // Two bytes of a body may stand for a hundred of an answer: no more than a request holds.
       if (ids->size() > facts.max_model_len) {
         return json_field::invalid("tokens", "must hold at most " +
                                                  std::to_string(facts.max_model_len) +

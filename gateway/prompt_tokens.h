@@ -8,7 +8,7 @@
 // twice the tokens that fit: up to there policy can say how many were asked for.
 //
 // Thread: I/O, so that nobody may make it long. Cost: linear in the text, which the limits bound.
-// Tests:  tests/gateway/completion_test.cpp.
+// Tests:  tests/gateway/prompt_tokens_test.cpp.
 #pragma once
 
 #include <cstddef>

@@ -353,8 +353,8 @@ bool Session::reader_is_too_slow(policy::Instant now) const {
 // True when the client has taken everything.
 Awaitable<bool> Session::flush_all() {
   flush();
-  // The answer is complete, so its size is no sign of a slow reader any more: only a stall is. Yet a
-  // reader of one byte now and then must not keep it for good.
+  // The answer is complete, so its size is no sign of a slow reader any more: only a stall is. Yet
+  // who reads one byte now and then must not keep it for good.
   const policy::Instant latest = context_.clock.now() + context_.limits.request_timeout;
   while (!gone_ && unsent_bytes() > 0) {
     deadline_.set(std::min(latest, last_progress_ + policy::Duration(

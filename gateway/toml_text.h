@@ -2,8 +2,8 @@
 //
 // Included by the readers of turnstile.toml and keys.toml only: toml++ is a heavy header.
 //
-// Limits: a file over kMaxTomlBytes or a key of too many parts (policy/long_key.h) is refused before
-// it is parsed.
+// Limits: a file over kMaxTomlBytes or a key of too many parts (policy/long_key.h) is refused
+// before it is parsed.
 #pragma once
 
 #include <cstddef>

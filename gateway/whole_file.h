@@ -30,8 +30,8 @@ tl::expected<void, std::string> create_file(const std::filesystem::path& path,
 // Whether group or others may read or write it.
 bool is_open_to_others(const std::filesystem::path& path);
 
-// Holds an exclusive lock on a folder for as long as it lives, so that two programs do not write the
-// same files at once; the kernel takes it back when the process ends in any way. Where a folder
+// Holds an exclusive lock on a folder for as long as it lives, so that two programs do not write
+// the same files at once; the kernel takes it back when the process ends in any way. Where a folder
 // cannot be locked at all (some network file systems) it is not: the rename is still atomic.
 class FolderLock {
  public:

@@ -195,34 +195,6 @@ TEST_F(Completion, TooLongForTheContextIs400AndLeavesNoAudit) {
   EXPECT_TRUE(world().audit_text().empty());
 }
 
-// Such texts held the I/O thread for as long as all of them take to tokenize.
-TEST_F(Completion, TextOfFarTooManyTokensIsRefusedBeforeAllOfItIsTokenized) {
-  use({.max_model_len = 64});
-  const std::string text(200, 'b');
-  for (const std::string& prompt : {'"' + text + '"', "[\"" + text + "\",\"" + text + "\"]"}) {
-    MemoryClient client = ask(R"({"prompt":)" + prompt + "}", "/v1/completions");
-    const HttpAnswer answer = answer_of(client);
-    EXPECT_EQ(answer.status, 400);
-    EXPECT_NE(answer.body.find("context_length_exceeded"), std::string::npos) << answer.body;
-    EXPECT_NE(answer.body.find("\"param\":\"prompt\""), std::string::npos);
-  }
-  EXPECT_TRUE(world().audit_text().empty());
-}
-
-TEST_F(Completion, PromptsThatTheCacheCannotHoldTogetherAreRefused) {
-  FakeEngineLimits engine;
-  engine.blocks = 8;
-  use({.engine = engine, .max_model_len = 64});
-  const std::string text(45, 'b');
-  std::string prompts = '"' + text + '"';
-  for (int i = 0; i < 3; ++i) prompts += ",\"" + text + '"';
-  MemoryClient client =
-      ask(R"({"prompt":[)" + prompts + R"(],"max_tokens":1})", "/v1/completions");
-  const HttpAnswer answer = answer_of(client);
-  EXPECT_EQ(answer.status, 400);
-  EXPECT_NE(answer.body.find("together"), std::string::npos) << answer.body;
-}
-
 TEST_F(Completion, RefusalOfPolicyIsAudited) {
   use_policy("requests_per_minute = 0\n");
   MemoryClient client = ask(chat(true));

@@ -136,8 +136,8 @@ TEST(HttpReader, OnlyHttp11ClientsAreToldToContinue) {
   EXPECT_FALSE(read_in_two("POST /x HTTP/1.0\r\n" + fields, 0).head.expects_continue);
 }
 
-// The parser waits for the end of the line, the socket for room: nothing would move until the body's
-// time is over.
+// The parser waits for the end of the line, the socket for room: nothing would move until the time
+// for the body is over.
 TEST(HttpReader, AFullBufferInsideALineOfTheFramingIsRefused) {
   const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::string rest(LimitsConfig{}.read_buffer_bytes, 'y');

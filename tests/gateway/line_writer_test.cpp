@@ -167,7 +167,7 @@ TEST(LineWriter, AFullDiskNeverMakesTheCallerWaitAndLosesNothing) {
   EXPECT_EQ(state.read("audit/audit-000001.jsonl"), expected) << "closing writes what waited";
 }
 
-// requests.jsonl is not a chain, so nobody moves a torn line aside; the line after it must be whole.
+// requests.jsonl is no chain, so nobody moves a torn line aside; the line after it must be whole.
 TEST(LineFile, ALineAfterATornOneStandsAlone) {
   TempFolder folder;
   folder.write("requests.jsonl", "{\"a\":1}\n{\"b\":");
