@@ -65,7 +65,7 @@ RequestRecord running_record(ManualClock& clock) {
   record.dispatched = clock.now();
   policy::Dispatch dispatch;
   dispatch.pick = {"interactive", 42, 40};
-  dispatch.kv = {5, 90, 100};
+  dispatch.kv = {.need_blocks = 5, .free_blocks = 90, .capacity_blocks = 100};
   dispatch.checks = {{"queue/team/lab", 64, 3, 1}};
   record.dispatch = dispatch;
   record.max_tokens = 64;

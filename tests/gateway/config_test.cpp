@@ -222,8 +222,8 @@ TEST(Config, FlagErrorsNameTheFlag) {
   EXPECT_EQ(errors_of("", {{"--speculative-config", "models.speculative_config", "5"},
                            {"MODEL", "models.path", "a.gguf"}}),
             (std::vector<std::string>{
-                "--speculative-config: error: must be a JSON object such as "
-                "{\"method\":\"ngram\",\"num_speculative_tokens\":5}."}));
+                "--speculative-config: error: models.speculative_config must be a JSON "
+                "object such as {\"method\":\"ngram\",\"num_speculative_tokens\":5}."}));
 }
 
 TEST(Config, AVllmLineCarriesOverWithAWarningWhereNothingHappens) {
