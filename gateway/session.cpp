@@ -62,8 +62,8 @@ Awaitable<void> Session::run() {
   }
 }
 
-// A client that sends requests ahead gets one a turn; all of them at once would keep the thread from
-// everybody else. False when the server ends.
+// A client that sends requests ahead gets one a turn; all of them at once would keep the thread
+// from everybody else. False when the server ends.
 Awaitable<bool> Session::let_others_pass() {
   deadline_.set(context_.clock.now());
   for (;;) {
