@@ -240,7 +240,8 @@ void register_level(Level level) {
         {FileType::Q4_1, kFeedForward, kHidden}, {FileType::Q4_1, kHidden, kFeedForward},
         {FileType::Q4_0, kHidden, kHidden}, {FileType::Q8_0, kHidden, kHidden},
         {FileType::Q5_0, kHidden, kHidden}, {FileType::Q4_K, kHidden, kFeedForward},
-        {FileType::Q6_K, kHidden, kFeedForward}, {FileType::F16, kHidden, kHidden}, {FileType::Q8_0, kVocabulary, kHidden}}) {
+        {FileType::Q6_K, kHidden, kFeedForward}, {FileType::F16, kHidden, kHidden},
+        {FileType::Q8_0, kVocabulary, kHidden}}) {
     for (const int rows : {1, 8, 32, 128, 512}) {
       if (shape.rows == kVocabulary && rows > 32) continue;
       const std::string name = "matmul" + of_level + name_of(shape.type) + "/" +

@@ -119,7 +119,8 @@ void q2_k_values(const std::byte* from, int k, float* out) {
   const float minimum = half_to_float(half_at(from, 82));
   for (int c = 0; c < kQuantBlock; ++c) {
     const unsigned both = byte_at(from, 2 * k + c / kHalfBlock);
-    out[c] = scale * static_cast<float>(both & 15U) * static_cast<float>(two_bits(from + 16, k, c)) -
+    const auto level = static_cast<float>(two_bits(from + 16, k, c));
+    out[c] = scale * static_cast<float>(both & 15U) * level -
              minimum * static_cast<float>(both >> 4);
   }
 }
@@ -192,10 +193,10 @@ std::size_t file_row_bytes(FileType type, int cols) {
 
 QuantBlock read_quant_block(FileType type, const std::byte* file_row, int block) {
   const FileFormat format = file_format(type);
-  const int per_file_block = format.columns / kQuantBlock;
-  assert(per_file_block > 0 && "a quantised type");
-  const std::byte* from = file_row + static_cast<std::size_t>(block / per_file_block) * format.bytes;
-  const int k = block % per_file_block;
+  const int per_block = format.columns / kQuantBlock;
+  assert(per_block > 0 && "a quantised type");
+  const std::byte* from = file_row + static_cast<std::size_t>(block / per_block) * format.bytes;
+  const int k = block % per_block;
   QuantBlock out;
   const auto fill = [&](auto weight) {
     for (int c = 0; c < kQuantBlock; ++c) {

@@ -31,8 +31,8 @@
 //           broken environment, not handled here.
 // Cost:     O(header bytes + n log n) for n keys and tensors; tensor data is not touched.
 // Format:   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, little endian only.
-// Tests:    tests/engine/gguf_test.cpp, gguf_split_test.cpp (one corrupt file per rule, seeded bit flips, truncations),
-//           tests/fuzz/gguf_fuzz.cpp.
+// Tests:    tests/engine/gguf_test.cpp (one corrupt file per rule, seeded bit flips, truncations),
+//           tests/engine/gguf_split_test.cpp, tests/fuzz/gguf_fuzz.cpp.
 #pragma once
 
 #include <cstddef>

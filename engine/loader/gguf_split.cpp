@@ -102,7 +102,8 @@ tl::expected<GgufFile, LoadError> GgufSplit::join(std::vector<GgufFile> parts) {
                                                    std::to_string(tensor_count) + " tensors");
   }
   if (tensor_count > GgufLimits::kMaxTensors) {
-    return error_at("file", "has " + std::to_string(tensor_count) + " tensors in all parts; at most " +
+    return error_at("file", "has " + std::to_string(tensor_count) +
+                                " tensors in all parts; at most " +
                                 std::to_string(GgufLimits::kMaxTensors) + " are supported");
   }
   GgufFile whole = std::move(parts[0]);

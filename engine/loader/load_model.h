@@ -34,8 +34,8 @@ struct LoadedModel {
 struct LoadOptions {
   int threads = 1;        // of the model's worker pool, the engine thread included
   LoadProgress progress;  // may be empty
-  // "auto", or "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx": for comparison and diagnosis, and
-  // where answers must be the same bits on machines of different levels.
+  // "auto", or "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx": for comparison and diagnosis,
+  // and where answers must be the same bits on machines of different levels.
   std::string kernels = "auto";
 };
 

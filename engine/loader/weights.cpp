@@ -94,8 +94,9 @@ tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed
   const std::size_t file_bytes = kernels::file_row_bytes(plan.type, need.cols) *
                                  static_cast<std::size_t>(need.rows);
   assert(plan.tensor->data.size() == file_bytes && "the reader has checked the tensor's bytes");
-  plan.bytes = need.vector ? static_cast<std::size_t>(need.cols) * sizeof(float)
-                           : kernels::panel_bytes(kernels::panel_type(plan.type), need.rows, need.cols);
+  plan.bytes = need.vector
+                   ? static_cast<std::size_t>(need.cols) * sizeof(float)
+                   : kernels::panel_bytes(kernels::panel_type(plan.type), need.rows, need.cols);
   return plan;
 }
 

@@ -9,9 +9,9 @@
 //                     C: 16 rows x 16 outputs, the exact integer sums of this block
 //
 // The sums of a block leave the tile, are scaled and added in the order of all levels, so the bits
-// are theirs. That conversion costs about what the tiles save: measured on a Xeon, tiles win by 16 %
-// at 16 and 32 rows and lose above, so only such products come here; the others, and Q6_K, whose
-// scales are 16 columns wide, are computed by the AVX-512 level.
+// are theirs. That conversion costs about what the tiles save: measured on a Xeon, tiles win by
+// 16 % at 16 and 32 rows and lose above, so only such products come here; the others, and Q6_K,
+// whose scales are 16 columns wide, are computed by the AVX-512 level.
 //
 // Tiles are configured at the start of a call and released at its end, as the registers of a thread
 // that holds them are saved at every switch.
@@ -29,7 +29,7 @@
 namespace turnstile::kernels::amx {
 namespace {
 
-#include "kernels/cpu/avx512_simd.h"
+#include "kernels/cpu/avx512_simd.inc"
 #include "kernels/cpu/vnni_blocks.inc"
 
 constexpr int kTileRows = 16;     // activation rows of a tile
@@ -37,7 +37,8 @@ constexpr int kLeastRows = 16;
 constexpr int kMostRows = 64;
 constexpr int kSegmentBlocks = 24;  // blocks whose nibbles are expanded at once: 12 KiB
 
-// Tile registers: two of each kind, so that a block's products start before the last one's are read.
+// Tile registers: two of each kind, so that a block's products start before the last ones are
+// read.
 constexpr int kSums = 0;
 constexpr int kActivations = 2;
 constexpr int kWeights = 4;

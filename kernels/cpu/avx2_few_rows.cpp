@@ -2,6 +2,7 @@
 // once, two panels at a time.
 #include <cassert>
 
+#include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_blocks.h"
 
 namespace turnstile::kernels::avx2 {
@@ -16,7 +17,8 @@ struct Rows {
 };
 
 // 16-bit sums of one half of a block over quads [first, first + F::kQuadsPerSum) of each row. For
-// nibbles a vector holds quads j and j + 4; a full byte gives two sums, of its low and high nibbles.
+// nibbles a vector holds quads j and j + 4; a full byte gives two sums, of its low and its high
+// nibble.
 template <typename F, int Tokens>
 void add_quads(const std::uint8_t* weights, const std::int8_t* q, std::ptrdiff_t cols, int first,
                __m256i (&sum)[Tokens][F::kParts]) {

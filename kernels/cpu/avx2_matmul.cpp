@@ -1,8 +1,9 @@
-// Products with quantised weights for AVX2, three rows of activations and more: a panel's weights are
-// expanded to bytes once and used by all tiles of rows.
+// Products with quantised weights for AVX2, three rows of activations and more: a panel's weights
+// are expanded to bytes once and used by all tiles of rows.
 #include <cassert>
 #include <utility>
 
+#include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_blocks.h"
 #include "kernels/cpu/avx2_float_matmul.h"
 

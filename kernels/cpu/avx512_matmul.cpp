@@ -12,7 +12,7 @@
 namespace turnstile::kernels::avx512 {
 namespace {
 
-#include "kernels/cpu/avx512_simd.h"
+#include "kernels/cpu/avx512_simd.inc"
 #include "kernels/cpu/vnni_blocks.inc"
 #include "kernels/cpu/vnni_matmul.inc"
 

@@ -49,10 +49,10 @@ kernels::FileType kernel_type(GgufType type) {
   }
 }
 
-// Rows read back from the panels are bit for bit what the file rows mean, for every type (Q2_K within
-// the bound of kernels/file_blocks.h) and a row count that does not fill the last panel, packed by
-// one thread or three. What the tests' writer wrote is near the values it was given, so writer and
-// reader agree on the format.
+// Rows read back from the panels are bit for bit what the file rows mean, for every type (Q2_K
+// within the bound of kernels/file_blocks.h) and a row count that does not fill the last panel,
+// packed by one thread or three. What the tests' writer wrote is near the values it was given, so
+// writer and reader agree on the format.
 TEST(Weights, PanelsHoldTheFilesValuesForEveryType) {
   constexpr int kRows = 1'051;  // more than one work item, and a last panel that is not full
   constexpr int kCols = 256;

@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a GGUF file, as a tokenizer and a model if they are one, and as the
-// two parts of a split model.
+// libFuzzer target: any bytes as a GGUF file, as a tokenizer and a model if they are one, and as
+// the two parts of a split model.
 //
 // Run: gguf_fuzz CORPUS_FOLDER, with small valid files in the folder to start from
 // (tests/fuzz/corpus/gguf has some, and inputs that once failed).

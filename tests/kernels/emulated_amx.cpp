@@ -1,5 +1,5 @@
-// The AMX level compiled once more, its tiles on emulated_tiles.h and its vectors on SIMDe: its index
-// logic and its bits are then checked on any host.
+// The AMX level compiled once more, its tiles on emulated_tiles.h and its vectors on SIMDe: its
+// index logic and its bits are then checked on any host.
 #include <immintrin.h>
 
 #include "tests/kernels/emulated_amx.h"

@@ -1,5 +1,5 @@
-// The products of the AVX-512 level compiled once more, on SIMDe's emulation of the instructions: its index logic
-// and its bits are then checked on any host.
+// The products of the AVX-512 level compiled once more, on SIMDe's emulation of the instructions:
+// their index logic and their bits are then checked on any host.
 #include <immintrin.h>
 
 #include "tests/kernels/emulated_avx512.h"

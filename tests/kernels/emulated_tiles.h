@@ -1,6 +1,6 @@
-// emulated_tiles.h: the AMX tile instructions that the kernels use, as plain loops over eight arrays,
-// one set for each thread. An instruction that a CPU would refuse (no configuration, a tile or row
-// out of range, shapes that do not fit) is an assertion.
+// emulated_tiles.h: the AMX tile instructions that the kernels use, as plain loops over eight
+// arrays, one set for each thread. An instruction that a CPU would refuse (no configuration, a tile
+// or row out of range, shapes that do not fit) is an assertion.
 // Source: Intel Architecture Instruction Set Extensions Programming Reference, chapter 3 (AMX).
 #pragma once
 

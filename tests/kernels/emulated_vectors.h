@@ -1,5 +1,5 @@
-// emulated_vectors.h: AVX-512 instructions under their own names on any host, from SIMDe. Include it
-// after <immintrin.h> and before the source that is compiled once more.
+// emulated_vectors.h: AVX-512 instructions under their own names on any host, from SIMDe. Include
+// it after <immintrin.h> and before the source that is compiled once more.
 #pragma once
 
 #include <immintrin.h>

@@ -174,7 +174,8 @@ TEST(Matmul, RowBitsDependOnTheRowAlone) {
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
     for (int round = 0; round < 56; ++round) {
-      const FileType type = kAllFileTypes[static_cast<std::size_t>(round) % std::size(kAllFileTypes)];
+      const auto number = static_cast<std::size_t>(round) % std::size(kAllFileTypes);
+      const FileType type = kAllFileTypes[number];
       const RandomMatrix matrix(type, pick(random, 1, 120), 32 * pick(random, 1, 20), random);
       const PanelMatrix w = matrix.view();
       RandomActivations x(pick(random, 2, 70), matrix.cols, random);

@@ -107,7 +107,8 @@ TEST(Panel, HasTheHeadsOfTheKTypes) {
                                       file_row_bytes(matrix->type, 512),
             block);
         const std::byte* at = matrix->panels.data() + format.block_offset(block);
-        const std::byte* super = matrix->panels.data() + (block / 8) * (64 + 8 * format.block_bytes());
+        const std::byte* super =
+            matrix->panels.data() + (block / 8) * (64 + 8 * format.block_bytes());
         std::uint16_t halves[2];
         std::memcpy(&halves[0], super + 2 * row, 2);
         std::memcpy(&halves[1], super + 32 + 2 * row, 2);
