@@ -151,7 +151,7 @@ TEST(Speculation, AStopStringInTheMiddleOfADraftEndsTheTextThere) {
 }
 
 TEST(Speculation, EndTokensCountOnlyAfterMinTokensAlsoWithinADraft) {
-  for (std::uint32_t min_tokens = 0; min_tokens < 60; min_tokens += 7) {
+  for (std::uint32_t min_tokens = 0; min_tokens < 100; ++min_tokens) {
     Request request = greedy_request(1, letters(20), 150);
     request.stop.min_tokens = min_tokens;
     request.stop.token_ids = {5};  // comes by every eight tokens
