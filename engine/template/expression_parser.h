@@ -20,8 +20,6 @@ class ExpressionParser {
   ExpressionParser(TokenStream& tokens, NameTable& names) : tokens_(tokens), names_(names) {}
 
   ExpressionPtr parse_expression();
-  // Where an `if` that follows belongs to the statement: `for x in y if z`.
-  ExpressionPtr parse_without_inline_if() { return parse_or(); }
   // One expression, or several with commas between them as a tuple.
   ExpressionPtr parse_tuple(bool allows_inline_if);
   // name(arguments)|name... for a filter block; the innermost input is null.

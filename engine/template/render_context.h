@@ -30,7 +30,6 @@ class RenderContext {
     steps_left_ -= steps;
   }
   void spend_bytes(std::size_t bytes) { spend(bytes / RenderLimits::kBytesPerStep); }
-  std::uint64_t steps_used() const { return RenderLimits::kMaxSteps - steps_left_; }
 
   // Fails if a text of so many bytes or a list of so many items must not be made.
   void check_text_size(std::size_t bytes);

@@ -98,7 +98,6 @@ class Value {
   static Value real(double value) { return Value(value); }
   static Value text(std::string value, Origin origin);
   static Value text(MarkedText value);
-  static Value shared_text(Text value) { return Value(std::move(value)); }
   // These freeze the containers among the items. Not frozen itself: see freeze().
   static Value list(std::vector<Value> items);
   static Value tuple(std::vector<Value> items);

@@ -63,12 +63,4 @@ std::optional<SpecialMatch> SpecialTokens::find(std::string_view text, std::size
   return std::nullopt;
 }
 
-std::optional<TokenId> SpecialTokens::find_exact(std::string_view name) const {
-  const auto found =
-      std::lower_bound(names_.begin(), names_.end(), name,
-                       [](const auto& entry, std::string_view n) { return entry.first < n; });
-  if (found == names_.end() || found->first != name) return std::nullopt;
-  return found->second;
-}
-
 }  // namespace turnstile::engine

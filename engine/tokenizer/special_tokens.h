@@ -34,7 +34,6 @@ class SpecialTokens {
 
   // The first name in text[from..]: leftmost, then longest.
   std::optional<SpecialMatch> find(std::string_view text, std::size_t from) const;
-  std::optional<TokenId> find_exact(std::string_view name) const;
 
  private:
   std::optional<SpecialMatch> match_at(std::string_view text, std::size_t begin) const;
