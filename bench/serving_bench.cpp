@@ -1,8 +1,8 @@
-// serving_bench.cpp: what scheduling, cache and speculation give on a real model, without a gateway.
+// serving_bench.cpp: what scheduling, cache and speculation give on a real model, no gateway.
 //
 //   TURNSTILE_TEST_MODEL=FILE.gguf serving_bench [ROUNDS]       one JSON line for each measurement
 //
-//   gap      four streams decode while a prompt of 1,900 tokens is read: the longest step meanwhile,
+//   gap      four streams decode while a prompt of 1,900 tokens is read: the longest step then,
 //            with and without a token gap, and the time to the prompt's first token
 //   shared   eight requests that come together and share 1,024 of 1,040 tokens: tokens computed
 //   ngram    tokens/s of one stream with n-gram speculation and without, in alternating order, for

@@ -9,8 +9,8 @@
 
 #include <tl/expected.hpp>
 
-#include "gateway/api_error.h"
-#include "gateway/keys.h"
+#include "gateway/api/api_error.h"
+#include "gateway/keys/keys.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 

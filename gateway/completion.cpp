@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/answer_lines.h"
+#include "gateway/api/answer_lines.h"
 #include "gateway/authenticate.h"
 #include "gateway/cache_salt.h"
 #include "gateway/entry_check.h"
-#include "gateway/generation_limits.h"
+#include "gateway/api/generation_limits.h"
 #include "gateway/live_request.h"
 #include "gateway/live_requests.h"
 #include "gateway/prompt_tokens.h"

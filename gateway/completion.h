@@ -19,7 +19,7 @@
 #pragma once
 
 #include "gateway/mailbox.h"
-#include "gateway/routes.h"
+#include "gateway/http/routes.h"
 
 namespace turnstile::gateway {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "gateway/answer_lines.h"
+#include "gateway/api/answer_lines.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 

@@ -13,9 +13,9 @@
 
 #include <tl/expected.hpp>
 
-#include "gateway/api_error.h"
-#include "gateway/generation_request.h"
-#include "gateway/http_reader.h"
+#include "gateway/api/api_error.h"
+#include "gateway/api/generation_request.h"
+#include "gateway/http/http_reader.h"
 #include "policy/instant.h"
 
 namespace turnstile::gateway {

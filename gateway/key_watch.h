@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/records.h"
+#include "gateway/records/records.h"
 #include "gateway/spine_context.h"
 #include "policy/key_node.h"
 

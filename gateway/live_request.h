@@ -32,9 +32,9 @@
 
 #include "engine/request.h"
 #include "engine/step_output.h"
-#include "gateway/generation_response.h"
+#include "gateway/api/generation_response.h"
 #include "gateway/mailbox.h"
-#include "gateway/records.h"
+#include "gateway/records/records.h"
 #include "gateway/token_stream.h"
 #include "policy/admission.h"
 

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <variant>
 
-#include "gateway/generation_request.h"
+#include "gateway/api/generation_request.h"
 
 namespace turnstile::gateway {
 

@@ -21,7 +21,7 @@
 #include "engine/request.h"
 #include "gateway/engine_port.h"
 #include "gateway/live_request.h"
-#include "gateway/metrics.h"
+#include "gateway/metrics/metrics.h"
 #include "policy/admission.h"
 
 namespace turnstile::gateway {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gateway/clock.h"
-#include "gateway/timestamp.h"
+#include "gateway/records/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {

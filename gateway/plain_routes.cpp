@@ -8,7 +8,7 @@
 #include "engine/tokenizer/detokenizer.h"
 #include "gateway/authenticate.h"
 #include "gateway/entry_check.h"
-#include "gateway/generation_response.h"
+#include "gateway/api/generation_response.h"
 #include "gateway/health.h"
 #include "gateway/prompt_tokens.h"
 #include "gateway/session.h"

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "gateway/mailbox.h"
-#include "gateway/routes.h"
+#include "gateway/http/routes.h"
 
 namespace turnstile::gateway {
 

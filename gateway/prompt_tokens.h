@@ -19,9 +19,9 @@
 #include "engine/template/chat_template.h"
 #include "engine/token_id.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "gateway/api_error.h"
+#include "gateway/api/api_error.h"
 #include "gateway/clock.h"
-#include "gateway/generation_request.h"
+#include "gateway/api/generation_request.h"
 
 namespace turnstile::gateway {
 

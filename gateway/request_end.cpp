@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "gateway/answer_lines.h"
+#include "gateway/api/answer_lines.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "gateway/api_error.h"
-#include "gateway/generation_response.h"
-#include "gateway/records.h"
+#include "gateway/api/api_error.h"
+#include "gateway/api/generation_response.h"
+#include "gateway/records/records.h"
 #include "policy/admission.h"
 #include "policy/verdict.h"
 

@@ -9,14 +9,14 @@
 
 #include <sys/resource.h>
 
-#include "gateway/audit_folder.h"
+#include "gateway/records/audit_folder.h"
 #include "gateway/engine_thread.h"
 #include "gateway/event_loop.h"
-#include "gateway/json_text.h"
+#include "gateway/api/json_text.h"
 #include "gateway/key_watch.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
-#include "gateway/sha256.h"
+#include "gateway/records/sha256.h"
 #include "gateway/spine_context.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/whole_file.h"

@@ -14,7 +14,7 @@
 
 #include <functional>
 
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 #include "gateway/exit_code.h"
 #include "gateway/served_model.h"
 #include "gateway/verbs/run.h"

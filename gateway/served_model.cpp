@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "gateway/log.h"
-#include "gateway/speculative_config.h"
+#include "gateway/config/speculative_config.h"
 
 namespace turnstile::gateway {
 namespace {

@@ -14,7 +14,7 @@
 #include "engine/engine.h"
 #include "engine/limits.h"
 #include "engine/loader/load_model.h"
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 namespace turnstile::gateway {
 

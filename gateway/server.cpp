@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "gateway/log.h"
-#include "gateway/socket_connection.h"
+#include "gateway/http/socket_connection.h"
 #include "gateway/spine_turn.h"
 
 namespace turnstile::gateway {

@@ -17,10 +17,10 @@
 #include <string>
 
 #include "gateway/event_loop.h"
-#include "gateway/listener.h"
+#include "gateway/http/listener.h"
 #include "gateway/session_set.h"
 #include "gateway/spine_context.h"
-#include "gateway/tls_connection.h"
+#include "gateway/http/tls_connection.h"
 
 namespace turnstile::gateway {
 

@@ -24,13 +24,13 @@
 
 #include <tl/expected.hpp>
 
-#include "gateway/api_error.h"
-#include "gateway/connection.h"
+#include "gateway/api/api_error.h"
+#include "gateway/http/connection.h"
 #include "gateway/deadlines.h"
-#include "gateway/http_reader.h"
+#include "gateway/http/http_reader.h"
 #include "gateway/mailbox.h"
-#include "gateway/response_head.h"
-#include "gateway/routes.h"
+#include "gateway/http/response_head.h"
+#include "gateway/http/routes.h"
 #include "gateway/spine_context.h"
 
 namespace turnstile::gateway {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <unordered_map>
 
-#include "gateway/connection.h"
-#include "gateway/routes.h"
+#include "gateway/http/connection.h"
+#include "gateway/http/routes.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 

@@ -22,8 +22,8 @@
 
 #include "engine/step_output.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "gateway/generation_request.h"
-#include "gateway/generation_response.h"
+#include "gateway/api/generation_request.h"
+#include "gateway/api/generation_response.h"
 
 namespace turnstile::gateway {
 

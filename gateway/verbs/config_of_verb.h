@@ -7,7 +7,7 @@
 
 #include <tl/expected.hpp>
 
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 #include "gateway/exit_code.h"
 
 namespace turnstile::gateway {

@@ -5,8 +5,8 @@
 #include <system_error>
 #include <vector>
 
-#include "gateway/key_secret.h"
-#include "gateway/keys_file.h"
+#include "gateway/keys/key_secret.h"
+#include "gateway/keys/keys_file.h"
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"
 

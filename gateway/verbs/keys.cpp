@@ -1,5 +1,5 @@
 // turnstile keys create | list | revoke
-#include "gateway/keys.h"
+#include "gateway/keys/keys.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,10 +7,10 @@
 #include <ostream>
 #include <vector>
 
-#include "gateway/key_secret.h"
-#include "gateway/keys_file.h"
-#include "gateway/suggestion.h"
-#include "gateway/timestamp.h"
+#include "gateway/keys/key_secret.h"
+#include "gateway/keys/keys_file.h"
+#include "gateway/config/suggestion.h"
+#include "gateway/records/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"

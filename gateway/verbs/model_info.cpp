@@ -6,7 +6,7 @@
 #include "engine/loader/gguf.h"
 #include "engine/model/llama_config.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 #include "gateway/verbs/run.h"
 
 namespace turnstile::gateway {

@@ -1,4 +1,4 @@
-#include "gateway/api_error.h"
+#include "gateway/api/api_error.h"
 
 #include <gtest/gtest.h>
 

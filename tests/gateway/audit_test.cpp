@@ -1,4 +1,4 @@
-#include "gateway/audit.h"
+#include "gateway/records/audit.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "gateway/audit_line.h"
-#include "gateway/coalesce.h"
+#include "gateway/records/audit_line.h"
+#include "gateway/records/coalesce.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_lines.h"
 #include "tests/support/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "gateway/audit_verify.h"
+#include "gateway/records/audit_verify.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "gateway/audit.h"
-#include "gateway/audit_folder.h"
-#include "gateway/audit_line.h"
+#include "gateway/records/audit.h"
+#include "gateway/records/audit_folder.h"
+#include "gateway/records/audit_line.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_lines.h"
 #include "tests/support/temp_folder.h"

@@ -1,4 +1,4 @@
-#include "gateway/config.h"
+#include "gateway/config/config.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "gateway/quantity.h"
-#include "gateway/speculative_config.h"
-#include "gateway/suggestion.h"
+#include "gateway/config/quantity.h"
+#include "gateway/config/speculative_config.h"
+#include "gateway/config/suggestion.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {

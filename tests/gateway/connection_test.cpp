@@ -1,5 +1,5 @@
 // The contract of connection.h, held to by all three: memory, socket, and TLS over memory.
-#include "gateway/connection.h"
+#include "gateway/http/connection.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -13,8 +13,8 @@
 #include <memory>
 #include <string>
 
-#include "gateway/socket_connection.h"
-#include "gateway/tls_connection.h"
+#include "gateway/http/socket_connection.h"
+#include "gateway/http/tls_connection.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_connection.h"
 #include "tests/support/temp_folder.h"

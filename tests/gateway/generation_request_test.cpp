@@ -1,4 +1,4 @@
-#include "gateway/generation_request.h"
+#include "gateway/api/generation_request.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "gateway/generation_response.h"
+#include "gateway/api/generation_response.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "gateway/http_reader.h"
+#include "gateway/http/http_reader.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "gateway/framing.h"
+#include "gateway/http/framing.h"
 
 namespace turnstile::gateway {
 namespace {

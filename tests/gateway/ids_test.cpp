@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "gateway/timestamp.h"
+#include "gateway/records/timestamp.h"
 #include "tests/support/manual_clock.h"
 
 namespace turnstile::gateway {

@@ -1,4 +1,4 @@
-#include "gateway/keys.h"
+#include "gateway/keys/keys.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "gateway/key_secret.h"
-#include "gateway/keys_file.h"
-#include "gateway/timestamp.h"
+#include "gateway/keys/key_secret.h"
+#include "gateway/keys/keys_file.h"
+#include "gateway/records/timestamp.h"
 #include "gateway/whole_file.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"

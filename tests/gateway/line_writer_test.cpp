@@ -1,4 +1,4 @@
-#include "gateway/line_writer.h"
+#include "gateway/records/line_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "gateway/line_file.h"
+#include "gateway/records/line_file.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {

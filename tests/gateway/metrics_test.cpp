@@ -1,4 +1,4 @@
-#include "gateway/metrics.h"
+#include "gateway/metrics/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "gateway/metrics_table.h"
+#include "gateway/metrics/metrics_table.h"
 
 namespace turnstile::gateway {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "gateway/routes.h"
+#include "gateway/http/routes.h"
 #include "tests/support/spine_world.h"
 
 namespace turnstile::tests {

@@ -6,13 +6,13 @@
 #include <string>
 #include <thread>
 
-#include "gateway/answer_lines.h"
-#include "gateway/body_budget.h"
+#include "gateway/api/answer_lines.h"
+#include "gateway/http/body_budget.h"
 #include "gateway/cache_salt.h"
 #include "gateway/drain.h"
-#include "gateway/generation_limits.h"
-#include "gateway/http_date.h"
-#include "gateway/response_head.h"
+#include "gateway/api/generation_limits.h"
+#include "gateway/http/http_date.h"
+#include "gateway/http/response_head.h"
 #include "gateway/served_model.h"
 #include "gateway/spsc_ring.h"
 

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "gateway/audit.h"
-#include "gateway/keys.h"
+#include "gateway/records/audit.h"
+#include "gateway/keys/keys.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"
 

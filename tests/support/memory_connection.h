@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/connection.h"
+#include "gateway/http/connection.h"
 
 namespace turnstile::tests {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/line_writer.h"
+#include "gateway/records/line_writer.h"
 
 namespace turnstile::gateway {
 

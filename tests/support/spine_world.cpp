@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "gateway/key_secret.h"
-#include "gateway/keys_file.h"
+#include "gateway/keys/key_secret.h"
+#include "gateway/keys/keys_file.h"
 #include "gateway/spine_turn.h"
 #include "policy/policy_file.h"
 #include "tests/support/toy_tokenizer.h"

@@ -1,0 +1,115 @@
+#include "gateway/config/config_values.h"
+
+#include <charconv>
+
+#include "gateway/config/quantity.h"
+
+namespace turnstile::gateway {
+namespace {
+
+tl::unexpected<std::string> fail(std::string sentence) {
+  return tl::unexpected(std::move(sentence));
+}
+
+bool is_in(std::uint64_t value, Range range) { return value >= range.least && value <= range.most; }
+
+}  // namespace
+
+tl::expected<ListenAddress, std::string> parse_listen_address(std::string_view text) {
+  constexpr std::string_view kForm =
+      "must be HOST:PORT such as \"127.0.0.1:8000\" or \"[::1]:8000\".";
+  ListenAddress address;
+  if (text.starts_with("unix:")) {
+    address.unix_path = std::string(text.substr(5));
+    if (address.unix_path.empty()) return fail("has no path after \"unix:\".");
+    return address;
+  }
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return fail(std::string(kForm));
+  std::string_view host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  const bool has_brackets = host.front() == '[' && host.back() == ']' && host.size() > 2;
+  if (has_brackets) host = host.substr(1, host.size() - 2);
+  if (!has_brackets && host.find(':') != std::string_view::npos) return fail(std::string(kForm));
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+  if (error != std::errc() || end != port.data() + port.size()) return fail(std::string(kForm));
+  address.host = host;
+  return address;
+}
+
+bool ListenAddress::is_loopback() const {
+  return is_unix() || host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string ListenAddress::text() const {
+  if (is_unix()) return "unix:" + unix_path.string();
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Assigned assign_address(std::string_view text, ListenAddress& field) {
+  auto address = parse_listen_address(text);
+  if (!address) return fail(std::move(address).error());
+  field = *std::move(address);
+  return {};
+}
+
+Assigned assign_duration(std::string_view text, Milliseconds& field, Range ms) {
+  const auto duration = parse_duration(text);
+  if (!duration) return fail("must be a duration such as \"800ms\", \"5s\", \"10m\" or \"1h\".");
+  if (!is_in(static_cast<std::uint64_t>(duration->count()), ms)) {
+    return fail("must be between " + duration_text(Milliseconds(ms.least)) + " and " +
+                duration_text(Milliseconds(ms.most)) + ".");
+  }
+  field = *duration;
+  return {};
+}
+
+Assigned assign_size(std::string_view text, std::size_t& field, Range bytes) {
+  const auto size = parse_size(text);
+  if (!size) return fail("must be a size such as \"64KiB\", \"4MiB\" or a number of bytes.");
+  return assign_size(static_cast<std::int64_t>(*size), field, bytes);
+}
+
+Assigned assign_size(std::int64_t number, std::size_t& field, Range bytes) {
+  if (number < 0 || !is_in(static_cast<std::uint64_t>(number), bytes)) {
+    return fail("must be between " + size_text(bytes.least) + " and " + size_text(bytes.most) +
+                ".");
+  }
+  field = static_cast<std::size_t>(number);
+  return {};
+}
+
+Assigned assign_count(std::string_view text, std::uint32_t& field, Range range) {
+  const auto count = parse_count(text);
+  if (!count) return fail("must be a whole number such as 64 or \"2k\".");
+  return assign_count(static_cast<std::int64_t>(*count), field, range);
+}
+
+Assigned assign_count(std::int64_t number, std::uint32_t& field, Range range) {
+  if (number < 0 || !is_in(static_cast<std::uint64_t>(number), range)) {
+    return fail("must be between " + std::to_string(range.least) + " and " +
+                std::to_string(range.most) + ".");
+  }
+  field = static_cast<std::uint32_t>(number);
+  return {};
+}
+
+Assigned assign_boolean(std::string_view text, bool& field) {
+  if (text != "true" && text != "false") return fail("must be true or false.");
+  field = text == "true";
+  return {};
+}
+
+Assigned assign_audit_mode(std::string_view text, AuditMode& field) {
+  if (text == "async") {
+    field = AuditMode::Async;
+    return {};
+  }
+  if (text == "group" || text == "strict") {
+    return fail("\"" + std::string(text) + "\" is not available in this build: use \"async\".");
+  }
+  return fail("must be \"async\".");
+}
+
+}  // namespace turnstile::gateway

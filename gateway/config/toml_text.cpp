@@ -1,0 +1,29 @@
+#include "gateway/config/toml_text.h"
+
+#include <utility>
+
+#include "policy/long_key.h"
+
+namespace turnstile::gateway {
+
+ConfigError error_at(const std::string& file, const toml::source_region& where,
+                     std::string message) {
+  return {file, where.begin.line, where.begin.column, std::move(message)};
+}
+
+tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const std::string& file) {
+  if (text.size() > kMaxTomlBytes) {
+    return tl::unexpected(ConfigError{file, 0, 0, "the file is larger than 4 MiB; shorten it."});
+  }
+  if (const auto line = policy::find_long_key(text)) {
+    return tl::unexpected(
+        ConfigError{file, *line, 1, "a key has more than 16 parts; none that exists has."});
+  }
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    return tl::unexpected(error_at(file, error.source(), std::string(error.description()) + "."));
+  }
+}
+
+}  // namespace turnstile::gateway

@@ -1,0 +1,215 @@
+#include "gateway/keys/keys.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "gateway/keys/key_secret.h"
+#include "gateway/keys/keys_file.h"
+#include "gateway/whole_file.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMinPepperChars = 32;
+
+// What tells one version of a file from the next.
+struct Stamp {
+  ino_t inode = 0;
+  off_t size = 0;
+  std::int64_t modified_ns = 0;
+  bool operator==(const Stamp&) const = default;
+};
+
+std::optional<Stamp> stamp_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return Stamp{status.st_ino, status.st_size,
+               status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+ConfigFailure environment_failure(const fs::path& file, std::string message) {
+  return {true, {{file.string(), 0, 0, std::move(message)}}};
+}
+
+// The credentials of "Bearer CREDENTIALS"; nullopt for any other scheme.
+std::optional<std::string_view> bearer(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() < kScheme.size()) return std::nullopt;
+  for (std::size_t i = 0; i < kScheme.size(); ++i) {
+    const char c = authorization[i];
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (lower != kScheme[i]) return std::nullopt;
+  }
+  return authorization.substr(kScheme.size());
+}
+
+// Hashed in place of a text that has not the form of a key, so that it costs the same.
+constexpr std::string_view kDummySecret = "gw_00000000_00000000000000000000000000000000000000";
+static_assert(kDummySecret.size() == kSecretChars);
+
+}  // namespace
+
+struct KeyStore::State {
+  explicit State(std::string_view pepper) : hasher(pepper) {}
+
+  KeyHasher hasher;
+  std::vector<KeyEntry> entries;
+  std::uint64_t generation = 0;  // counts set_entries()
+  std::unordered_map<std::string_view, std::size_t> by_public_id;  // views into entries
+  std::unordered_map<std::string_view, std::size_t> by_id;
+  fs::path file;  // empty: made from text
+  std::optional<Stamp> stamp;
+  std::vector<ConfigError> errors;
+
+  // The entry of this secret.
+  std::optional<std::size_t> find(std::string_view secret);
+
+  void set_entries(std::vector<KeyEntry> read) {
+    by_public_id.clear();
+    by_id.clear();
+    entries = std::move(read);
+    ++generation;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      by_public_id.emplace(entries[i].public_id, i);
+      by_id.emplace(entries[i].node.id, i);
+    }
+  }
+};
+
+// The same work for malformed, unknown and wrong keys.
+std::optional<std::size_t> KeyStore::State::find(std::string_view secret) {
+  const auto public_id = public_id_of(secret);
+  const auto found = public_id ? by_public_id.find(*public_id) : by_public_id.end();
+  const bool is_listed = found != by_public_id.end();
+  static constexpr KeyHash kNoHash{};
+  const KeyHash hash = hasher.hash(public_id ? secret : kDummySecret);
+  const bool is_equal =
+      equal_in_constant_time(hash, is_listed ? entries[found->second].hash : kNoHash);
+  if (!is_listed || !is_equal) return std::nullopt;
+  return found->second;
+}
+
+KeyStore::KeyStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KeyStore::~KeyStore() = default;
+KeyStore::KeyStore(KeyStore&&) noexcept = default;
+KeyStore& KeyStore::operator=(KeyStore&&) noexcept = default;
+
+tl::expected<KeyStore, ConfigFailure> KeyStore::from_text(std::string_view keys_toml,
+                                                          std::string_view pepper) {
+  auto entries = read_keys(keys_toml, "keys.toml");
+  if (!entries) return tl::unexpected(ConfigFailure{false, std::move(entries).error()});
+  auto state = std::make_unique<State>(pepper);
+  state->set_entries(*std::move(entries));
+  return KeyStore(std::move(state));
+}
+
+tl::expected<KeyStore, ConfigFailure> KeyStore::load(const fs::path& keys_file,
+                                                     const fs::path& pepper_file) {
+  constexpr std::string_view kRemedy = " 'turnstile init DIR' makes keys.toml and pepper.";
+  auto pepper = read_pepper(pepper_file);
+  if (!pepper) return tl::unexpected(environment_failure(pepper_file, pepper.error()));
+  const auto stamp = stamp_of(keys_file);
+  const auto text = read_whole_file(keys_file);
+  if (!text) {
+    return tl::unexpected(environment_failure(
+        keys_file, "the key file cannot be read;" + std::string(kRemedy)));
+  }
+  auto entries = read_keys(*text, keys_file.string());
+  if (!entries) return tl::unexpected(ConfigFailure{false, std::move(entries).error()});
+  auto state = std::make_unique<State>(*pepper);
+  state->set_entries(*std::move(entries));
+  state->file = keys_file;
+  state->stamp = stamp;
+  return KeyStore(std::move(state));
+}
+
+tl::expected<std::string, std::string> read_pepper(const fs::path& file) {
+  auto text = read_whole_file(file);
+  if (!text) {
+    return tl::unexpected(std::string(
+        "the pepper file cannot be read; 'turnstile init DIR' makes keys.toml and pepper."));
+  }
+  if (is_open_to_others(file)) {
+    return tl::unexpected("the pepper file can be read by others; run 'chmod 600 " +
+                          file.string() + "'.");
+  }
+  while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
+  if (text->size() < kMinPepperChars) {
+    return tl::unexpected(
+        std::string("the pepper must have at least 32 characters; 'turnstile init DIR' makes one."));
+  }
+  return *std::move(text);
+}
+
+tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view authorization,
+                                                          WallTime now, KnownKey& known) const {
+  const bool is_known = known.generation == state_->generation &&
+                        known.authorization.size() == authorization.size() &&
+                        equal_in_constant_time(known.authorization, authorization);
+  if (!is_known) {
+    const auto secret = bearer(authorization);
+    if (!secret) return tl::unexpected(AuthError{AuthFailure::Missing, {}});
+    const auto index = state_->find(*secret);
+    if (!index) return tl::unexpected(AuthError{AuthFailure::Invalid, {}});
+    known = {std::string(authorization), state_->generation, *index};
+  }
+  const KeyEntry& entry = state_->entries[known.index];
+  Principal principal{entry.node.id, entry.node.team, known.index};
+  if (!entry.is_in_use()) {
+    return tl::unexpected(AuthError{AuthFailure::Disabled, std::move(principal)});
+  }
+  if (entry.expires && now >= *entry.expires) {
+    return tl::unexpected(AuthError{AuthFailure::Expired, std::move(principal)});
+  }
+  return principal;
+}
+
+KeyReload KeyStore::reload_if_changed() {
+  if (state_->file.empty()) return KeyReload::Unchanged;
+  const auto stamp = stamp_of(state_->file);
+  if (stamp == state_->stamp) return KeyReload::Unchanged;
+  // Taken before the text is read: a change in between shows as another stamp next time.
+  state_->stamp = stamp;
+  const auto text = read_whole_file(state_->file);
+  if (!text) {
+    state_->errors = {{state_->file.string(), 0, 0, "the key file cannot be read."}};
+    return KeyReload::Rejected;
+  }
+  auto entries = read_keys(*text, state_->file.string());
+  if (!entries) {
+    state_->errors = std::move(entries).error();
+    return KeyReload::Rejected;
+  }
+  state_->errors.clear();
+  state_->set_entries(*std::move(entries));
+  return KeyReload::Applied;
+}
+
+const std::vector<ConfigError>& KeyStore::reload_errors() const { return state_->errors; }
+
+std::vector<policy::KeyNode> KeyStore::nodes() const {
+  std::vector<policy::KeyNode> nodes;
+  nodes.reserve(state_->entries.size());
+  for (const KeyEntry& entry : state_->entries) {
+    nodes.push_back(entry.node);
+    nodes.back().disabled = !entry.is_in_use();
+  }
+  return nodes;
+}
+
+std::optional<OnRevoke> KeyStore::revoked(std::string_view key_id) const {
+  const auto found = state_->by_id.find(key_id);
+  if (found == state_->by_id.end()) return OnRevoke::Finish;
+  const KeyEntry& entry = state_->entries[found->second];
+  if (entry.is_in_use()) return std::nullopt;
+  return entry.on_revoke;
+}
+
+std::size_t KeyStore::size() const { return state_->entries.size(); }
+
+}  // namespace turnstile::gateway
