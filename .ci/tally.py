@@ -13,11 +13,23 @@ at exit) counts as one failure, so that nothing can fail unseen.
 """
 import json
 import pathlib
+import re
 import sys
 
 
-def gtest_reports(folder):
-    """Executable name -> (passed, failed, skip reasons), summed over its runs."""
+def skip_reasons(log):
+    """Case -> why it was skipped, as the program printed it: GoogleTest's report has no reason."""
+    reasons = {}
+    for line in log.read_text().splitlines():
+        text = json.loads(line).get("stdout", "")
+        for message, case in re.findall(
+                r": Skipped\n((?:(?!: Skipped\n).)*?)\n*\[  SKIPPED \] (\S+)", text, re.DOTALL):
+            reasons[case.rstrip(",")] = message.strip().splitlines()[-1:]
+    return reasons
+
+
+def gtest_reports(folder, reasons):
+    """Executable name -> (passed, failed, skipped cases with reasons), summed over its runs."""
     reports = {}
     for path in sorted(folder.glob("gtest/*.json")):
         # GoogleTest appends _1, _2, ... when an executable runs more than once.
@@ -33,9 +45,9 @@ def gtest_reports(folder):
             for case in suite["testsuite"]:
                 # A case that a filter left out has no result.
                 if case.get("result") == "SKIPPED":
-                    reason = case.get("skipped", [{}])[0].get("message", "").strip().splitlines()
-                    skipped.append(f"{suite['name']}.{case['name']}: "
-                                   f"{reason[-1] if reason else 'no reason given'}")
+                    full_name = f"{suite['name']}.{case['name']}"
+                    reason = reasons.get(full_name) or ["no reason given"]
+                    skipped.append(f"{full_name}: {reason[0]}")
                 elif case.get("failures"):
                     failed += 1
                 elif case.get("result") == "COMPLETED":
@@ -48,7 +60,7 @@ def count_meson(log, skipped_lines):
     programs = {pathlib.PurePath(json.loads(line)["command"][0]).name
                 for line in log.read_text().splitlines()}
     # Planted faults run programs of their own, which fail on purpose.
-    reports = {name: report for name, report in gtest_reports(log.parent).items()
+    reports = {name: report for name, report in gtest_reports(log.parent, skip_reasons(log)).items()
                if name in programs}
     passed = sum(report[0] for report in reports.values())
     failed = sum(report[1] for report in reports.values())
