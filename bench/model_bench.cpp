@@ -161,7 +161,7 @@ class Parts {
     kv_.head_dim = config_.head_dim;
     kv_.block_count = kMaxSequences * kSequenceBlocks;
     kv_pool_ = std::move(*turnstile::engine::HugePages::allocate(kv_.pool_bytes()));
-    kv_pool_.populate();
+    kv_pool_.populate(pool_);
     for (const auto* x : {&work_.normed, &work_.attended, &work_.gated}) {
       for (int i = 0; i < rows_ * x->cols; ++i) x->f32[i] = static_cast<float>(i % 17) - 8.0F;
       table_.quantize(*x, 0, rows_);

@@ -1,6 +1,7 @@
 #include "kernels/panel.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -30,10 +31,14 @@ std::uint16_t get_half(const std::byte* halves, std::size_t lane) {
   return half;
 }
 
-// Stored byte i of a row's weights: nibbles pair columns i and i + 16, bytes are columns.
-std::byte stored_byte(const QuantBlock& block, bool nibbles, std::size_t i) {
-  if (!nibbles) return std::byte{block.weight[i]};
-  return static_cast<std::byte>(block.weight[i] | block.weight[i + kQuantBlock / 2] << 4);
+// What a row's weights are stored as: nibbles pair columns i and i + 16, bytes are columns.
+std::array<std::uint8_t, kQuantBlock> stored_bytes(const QuantBlock& block, bool nibbles) {
+  std::array<std::uint8_t, kQuantBlock> stored = block.weight;
+  if (!nibbles) return stored;
+  for (std::size_t i = 0; i < kQuantBlock / 2; ++i) {
+    stored[i] = static_cast<std::uint8_t>(stored[i] | stored[i + kQuantBlock / 2] << 4);
+  }
+  return stored;
 }
 
 void pack_quantised_row(FileType type, const std::byte* file_row, int blocks, int lane,
@@ -55,9 +60,10 @@ void pack_quantised_row(FileType type, const std::byte* file_row, int blocks, in
       if (has_two_halves(to)) put_half(out + kPanelRows * kHalfBytes, lane, block.minimum);
     }
     out += format.head_bytes + static_cast<std::ptrdiff_t>(kCellBytes) * lane;
-    const std::size_t stored = static_cast<std::size_t>(format.weight_bytes) / kPanelRows;
-    for (std::size_t at = 0; at < stored; at += kCellBytes, out += kVectorBytes) {
-      for (std::size_t k = 0; k < kCellBytes; ++k) out[k] = stored_byte(block, nibbles, at + k);
+    const auto stored = stored_bytes(block, nibbles);
+    const std::size_t bytes = static_cast<std::size_t>(format.weight_bytes) / kPanelRows;
+    for (std::size_t at = 0; at < bytes; at += kCellBytes, out += kVectorBytes) {
+      std::memcpy(out, stored.data() + at, kCellBytes);
     }
   }
 }

@@ -3,17 +3,33 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
 #include <utility>
+#include <vector>
 
 namespace turnstile::engine {
 
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+constexpr std::size_t kPopulateBytes = 16 * kHugePageBytes;  // what one item of work clears
+
+bool populate_range(std::byte* begin, std::size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(begin, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  if (errno != EINVAL) return false;  // EINVAL: a kernel before 5.14
+#endif
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (std::size_t at = 0; at < bytes; at += page) {
+    volatile std::byte* byte = begin + at;
+    *byte = *byte;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -37,18 +53,15 @@ std::optional<HugePages> HugePages::allocate(std::size_t bytes) {
   return pages;
 }
 
-bool HugePages::populate() {
-  if (bytes_ == 0) return true;
-#ifdef MADV_POPULATE_WRITE
-  if (madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0) return true;
-  if (errno != EINVAL) return false;  // EINVAL: a kernel before 5.14
-#endif
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  for (std::size_t at = 0; at < bytes_; at += page) {
-    volatile std::byte* byte = data_ + at;
-    *byte = *byte;
-  }
-  return true;
+bool HugePages::populate(kernels::WorkerPool& workers) {
+  const std::size_t parts = (bytes_ + kPopulateBytes - 1) / kPopulateBytes;
+  std::vector<char> done(parts);
+  workers.run(static_cast<int>(parts), [&](int item, int) {
+    const auto part = static_cast<std::size_t>(item);
+    const std::size_t begin = part * kPopulateBytes;
+    done[part] = populate_range(data_ + begin, std::min(kPopulateBytes, bytes_ - begin));
+  });
+  return std::ranges::all_of(done, [](char is_done) { return is_done != 0; });
 }
 
 HugePages::~HugePages() {

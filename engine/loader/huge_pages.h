@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "kernels/worker_pool.h"
+
 namespace turnstile::engine {
 
 class HugePages {
@@ -27,8 +29,9 @@ class HugePages {
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
 
-  // Touches every page. False when the system has not got the memory.
-  bool populate();
+  // Touches every page, on all workers: clearing half a gigabyte takes one of them 0.2 s and more.
+  // False when the system has not got the memory.
+  bool populate(kernels::WorkerPool& workers);
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }

@@ -62,7 +62,9 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   kv_layout_.block_count = kv_blocks;
   auto pool = HugePages::allocate(kv_layout_.pool_bytes());
   auto workspace = StepWorkspace::allocate(config_, max_step_tokens, pool_.threads());
-  if (!pool || !workspace || !pool->populate() || !workspace->memory.populate()) return false;
+  if (!pool || !workspace || !pool->populate(pool_) || !workspace->memory.populate(pool_)) {
+    return false;
+  }
   kv_pool_ = std::move(*pool);
   workspace_ = std::move(*workspace);
   rows_.reserve(max_step_tokens);
