@@ -57,6 +57,10 @@ std::optional<ApiError> check_before_body(const RequestHead& head, const SpineCo
   if (!head.content_type.empty() && !is_json(head.content_type)) {
     return make_error(ApiCode::UnsupportedMediaType, "The body must be application/json.");
   }
+  if (!head.content_encoding.empty() && head.content_encoding != "identity") {
+    return make_error(ApiCode::UnsupportedMediaType,
+                      "The body must not be compressed (Content-Encoding).");
+  }
   return std::nullopt;
 }
 

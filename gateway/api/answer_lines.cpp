@@ -37,26 +37,38 @@ void add_rate(std::string& out, std::string_view what, const policy::RateLine& l
 // "team-tokens" of so many a minute, and what is left of it. "tokens" is no unit that the draft
 // registers; it is the honest name.
 void add_structured(std::string& out, const policy::RateView& rates) {
-  std::string policies;
-  std::string states;
-  const auto add_limit = [&](std::string_view unit, const std::optional<policy::RateLine>& line) {
-    if (!line) return;
-    const std::string name = '"' + line->node + '-' + std::string(unit) + '"';
-    const std::string_view comma = policies.empty() ? "" : ", ";
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(line->until_full).count();
-    policies += comma;
-    policies += name + ";q=" + std::to_string(line->limit) + ";w=60;qu=\"";
-    policies += unit;
-    policies += '"';
-    states += comma;
-    states += name + ";r=" + std::to_string(std::max<std::int64_t>(0, line->remaining)) +
-              ";t=" + std::to_string(seconds);
+  if (!rates.requests && !rates.tokens) return;
+  const auto add_items = [&](std::string_view header, const auto& add_parameters) {
+    out += header;
+    std::string_view separator = ": ";
+    const auto add_item = [&](std::string_view unit, const std::optional<policy::RateLine>& line) {
+      if (!line) return;
+      out += separator;
+      separator = ", ";
+      out += '"';
+      out += line->node;
+      out += '-';
+      out += unit;
+      out += '"';
+      add_parameters(unit, *line);
+    };
+    add_item("requests", rates.requests);
+    add_item("tokens", rates.tokens);
+    out += "\r\n";
   };
-  add_limit("requests", rates.requests);
-  add_limit("tokens", rates.tokens);
-  if (policies.empty()) return;
-  add(out, "RateLimit-Policy", policies);
-  add(out, "RateLimit", states);
+  add_items("RateLimit-Policy", [&](std::string_view unit, const policy::RateLine& line) {
+    out += ";q=";
+    out += std::to_string(line.limit);
+    out += ";w=60;qu=\"";
+    out += unit;
+    out += '"';
+  });
+  add_items("RateLimit", [&](std::string_view, const policy::RateLine& line) {
+    out += ";r=";
+    out += std::to_string(std::max<std::int64_t>(0, line.remaining));
+    out += ";t=";
+    out += std::to_string(std::chrono::ceil<std::chrono::seconds>(line.until_full).count());
+  });
 }
 
 }  // namespace
@@ -77,7 +89,7 @@ std::string reset_text(policy::Duration duration) {
 std::string answer_lines(std::string_view service_class, std::string_view policy_revision,
                          const policy::RateView& rates) {
   std::string out;
-  out.reserve(320);
+  out.reserve(512);
   if (!service_class.empty()) add(out, "x-turnstile-class", service_class);
   add(out, "x-turnstile-policy", policy_revision);
   if (rates.requests) add_rate(out, "requests", *rates.requests);

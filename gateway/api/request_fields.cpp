@@ -296,7 +296,7 @@ Done prompt(RequestDraft& draft, std::string_view name, Element value) {
   if ((*array.begin()).is_number()) return add_prompt(draft, value);
   for (const Element item : array) {
     if (!item.is_string() && !item.is_array()) {
-      return invalid(name, "must not mix strings, ids and arrays of ids");
+      return invalid(name, "must hold strings or arrays of token ids");
     }
     if (auto added = add_prompt(draft, item); !added) return added;
   }

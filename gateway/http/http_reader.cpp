@@ -68,6 +68,7 @@ class Parser final : public http::basic_parser<true> {
     switch (name) {
       case http::field::authorization: return keep(head_.authorization, value);
       case http::field::content_type: return keep(head_.content_type, value);
+      case http::field::content_encoding: return keep(head_.content_encoding, value);
       // A client of HTTP/1.0 knows no interim answer (RFC 9110 section 10.1.1).
       case http::field::expect: head_.expects_continue = !head_.is_http_1_0; return;
       case http::field::unknown: break;
@@ -206,8 +207,9 @@ std::string& HttpReader::body() { return state_->body; }
 
 void HttpReader::next_request() {
   RequestHead& head = state_->head;
-  for (std::string* text : {&head.target, &head.authorization, &head.content_type,
-                            &head.service_class, &head.deadline_ms, &head.client_request_id}) {
+  for (std::string* text :
+       {&head.target, &head.authorization, &head.content_type, &head.content_encoding,
+        &head.service_class, &head.deadline_ms, &head.client_request_id}) {
     text->clear();
   }
   head.method = Method::Other;

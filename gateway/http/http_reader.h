@@ -42,6 +42,7 @@ struct RequestHead {
 
   std::string authorization;
   std::string content_type;
+  std::string content_encoding;
   std::string service_class;      // X-Turnstile-Class
   std::string deadline_ms;        // X-Turnstile-Deadline-Ms
   std::string client_request_id;  // X-Request-Id

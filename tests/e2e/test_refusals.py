@@ -166,6 +166,11 @@ dept = "main"
                                      {"Content-Type": "application/x-www-form-urlencoded"})
         self.refused(answer, 415, "unsupported_media_type")
 
+    def test_a_compressed_body_is_415(self):
+        answer = self.server.request("POST", "/v1/completions", {"prompt": "a"}, self.key,
+                                     {"Content-Encoding": "gzip"})
+        self.refused(answer, 415, "unsupported_media_type")
+
     def test_an_unknown_class_is_400(self):
         answer = self.server.request("POST", "/v1/completions", {"prompt": "a"}, self.key,
                                      {"X-Turnstile-Class": "royal"})

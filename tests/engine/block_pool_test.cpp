@@ -96,7 +96,7 @@ void explore(std::vector<int>& history, int depth, int blocks) {
 // the plain definition.
 TEST(BlockPool, EveryOrderOfOperationsAgreesWithThePlainDefinition) {
   std::vector<int> history;
-  explore(history, 10, 2);
+  explore(history, 9, 2);
 }
 
 TEST(BlockPool, EveryOrderOfOperationsOnThreeBlocksAgreesWithThePlainDefinition) {

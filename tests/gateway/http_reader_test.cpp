@@ -81,6 +81,7 @@ TEST(HttpReader, KeepsTheFieldsThatTheGatewayActsOn) {
   const Outcome outcome = read_in_two(
       "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer k\r\n"
       "Content-Type: application/json\r\nX-Turnstile-Class: batch\r\nX-Request-Id: r.1\r\n"
+      "Content-Encoding: gzip\r\n"
       "Expect: 100-continue\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
       10);
   ASSERT_TRUE(outcome.done);
@@ -88,6 +89,7 @@ TEST(HttpReader, KeepsTheFieldsThatTheGatewayActsOn) {
   EXPECT_EQ(outcome.head.target, "/v1/chat/completions");
   EXPECT_EQ(outcome.head.authorization, "Bearer k");
   EXPECT_EQ(outcome.head.content_type, "application/json");
+  EXPECT_EQ(outcome.head.content_encoding, "gzip");
   EXPECT_EQ(outcome.head.service_class, "batch");
   EXPECT_EQ(outcome.head.client_request_id, "r.1");
   EXPECT_TRUE(outcome.head.expects_continue);
