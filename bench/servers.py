@@ -23,6 +23,7 @@ class Server:
 
     api = ""
     load_flags = ()
+    health_path = "/health"
 
     def __enter__(self):
         self.scratch = tempfile.TemporaryDirectory(prefix="against-")
@@ -57,7 +58,7 @@ class Server:
             if self.process.poll() is not None:
                 break
             try:
-                with urllib.request.urlopen(self.url + "/health", timeout=2) as answer:
+                with urllib.request.urlopen(self.url + self.health_path, timeout=2) as answer:
                     if answer.status == 200:
                         return
             except (urllib.error.URLError, OSError):

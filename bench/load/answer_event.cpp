@@ -13,6 +13,12 @@ std::optional<std::uint64_t> number_at(element value, std::string_view pointer) 
   return number;
 }
 
+std::optional<double> decimal_at(element value, std::string_view pointer) {
+  double number = 0;
+  if (value.at_pointer(pointer).get(number) != simdjson::SUCCESS) return std::nullopt;
+  return number;
+}
+
 std::optional<std::string_view> text_at(element value, std::string_view pointer) {
   std::string_view text;
   if (value.at_pointer(pointer).get(text) != simdjson::SUCCESS) return std::nullopt;
@@ -30,6 +36,10 @@ void read_openai(element object, AnswerEvent& event) {
   event.prompt_tokens = number_at(object, "/usage/prompt_tokens");
   event.completion_tokens = number_at(object, "/usage/completion_tokens");
   event.cached_tokens = number_at(object, "/usage/prompt_tokens_details/cached_tokens");
+  event.queue_ms = decimal_at(object, "/turnstile/queue_ms");
+  event.server_ttft_ms = decimal_at(object, "/turnstile/ttft_ms");
+  event.pauses = number_at(object, "/turnstile/pauses");
+  if (const auto code = text_at(object, "/turnstile/end_code")) event.end_code = *code;
 }
 
 // llama-server's /completion: `content` in each event, counts in the one with `stop: true`.

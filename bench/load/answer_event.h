@@ -21,6 +21,11 @@ struct AnswerEvent {
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
   std::optional<std::string> error_code;
+  // Turnstile's explained answer; absent elsewhere.
+  std::optional<double> queue_ms;
+  std::optional<double> server_ttft_ms;
+  std::optional<std::uint64_t> pauses;
+  std::optional<std::string> end_code;  // why policy ended the answer
 };
 
 // Owns the JSON parser's buffers, so that an event costs no allocation for them.

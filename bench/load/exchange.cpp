@@ -18,6 +18,7 @@ std::string_view name_of(Outcome outcome) {
     case Outcome::StreamError: return "stream_error";
     case Outcome::Truncated: return "truncated";
     case Outcome::Timeout: return "timeout";
+    case Outcome::Left: return "left";
   }
   return "unknown";
 }
@@ -44,6 +45,7 @@ void Exchange::on_bytes(Time now, std::string_view bytes) {
   if (http_.head_complete() && !record_.headers) {
     record_.headers = now;
     record_.status = http_.status();
+    record_.retry_after_s = http_.retry_after_s();
   }
   if (http_.is_event_stream()) {
     sse_.feed(body_, [&](std::string_view data) { on_event(now, data); });
@@ -70,6 +72,10 @@ void Exchange::on_timeout(Time now) {
   if (!finished_) finish(now, Outcome::Timeout);
 }
 
+void Exchange::on_leave(Time now) {
+  if (!finished_) finish(now, Outcome::Left);
+}
+
 bool Exchange::keeps_connection() const {
   return finished_ && http_.done() && http_.keeps_connection();
 }
@@ -90,7 +96,14 @@ void Exchange::on_answer(Time now, const AnswerEvent& event) {
     saw_error_ = true;
     record_.code = *event.error_code;
   }
-  if (event.finish_reason) saw_end_ = true;
+  if (event.finish_reason) {
+    saw_end_ = true;
+    record_.finish_reason = *event.finish_reason;
+  }
+  if (event.queue_ms) record_.queue_ms = event.queue_ms;
+  if (event.server_ttft_ms) record_.server_ttft_ms = event.server_ttft_ms;
+  if (event.pauses) record_.pauses = event.pauses;
+  if (event.end_code) record_.end_code = *event.end_code;
   if (event.prompt_tokens) record_.prompt_tokens = event.prompt_tokens;
   if (event.cached_tokens) record_.cached_tokens = event.cached_tokens;
   if (event.completion_tokens) record_.completion_tokens = event.completion_tokens;

@@ -31,8 +31,9 @@ enum class Outcome {
   StreamError,  // an error event inside the stream
   Truncated,    // the connection or the stream ended early, or was not HTTP
   Timeout,
+  Left,         // the client gave up, as it was told to
 };
-inline constexpr int kOutcomeCount = 7;
+inline constexpr int kOutcomeCount = 8;
 std::string_view name_of(Outcome outcome);
 
 struct Record {
@@ -52,6 +53,12 @@ struct Record {
   std::optional<std::uint64_t> prompt_tokens;
   std::optional<std::uint64_t> cached_tokens;
   std::optional<std::uint64_t> completion_tokens;
+  std::string finish_reason;
+  std::optional<double> retry_after_s;
+  std::optional<double> queue_ms;  // what the server says of itself, see AnswerEvent
+  std::optional<double> server_ttft_ms;
+  std::optional<std::uint64_t> pauses;
+  std::string end_code;
   std::uint64_t text_hash = 0xcbf29ce484222325u;  // FNV-1a over the text: equal texts, equal hashes
 
   // (last - first token) / (tokens - 1); nothing below two tokens.
@@ -68,6 +75,7 @@ class Exchange {
   void on_bytes(Time now, std::string_view bytes);
   void on_close(Time now);
   void on_timeout(Time now);
+  void on_leave(Time now);
 
   bool finished() const { return finished_; }
   // After finished(): whether the connection can carry the next request.

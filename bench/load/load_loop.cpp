@@ -36,6 +36,7 @@ struct LoadLoop::Stream {
   std::string_view unsent;
   std::uint32_t watched = 0;     // epoll events asked for; 0: not registered
   bool is_reused = false;        // the connection has carried a request before
+  Time leave_at = Time::max();
 };
 
 LoadLoop::LoadLoop(const ServerAddress& address, const LoadPlan& plan)
@@ -52,8 +53,6 @@ LoadLoop::LoadLoop(const ServerAddress& address, const LoadPlan& plan)
     streams_.push_back(std::make_unique<Stream>(reader_));
     free_streams_.push_back(streams_.back().get());
   }
-  records_.resize(plan.requests);
-  for (std::uint64_t i = 0; i < plan.requests; ++i) records_[i].sequence = i;
 }
 
 LoadLoop::~LoadLoop() {
@@ -70,10 +69,13 @@ LoadResult LoadLoop::run() {
   std::array<epoll_event, 256> events;
   while (finished_count_ < plan_.requests) {
     const Time turn_start = now();
+    end_pauses();
     notice_due_requests();
     assign_requests();
+    leave_requests();
     expire_requests();
-    if (finished_count_ == plan_.requests) break;
+    stop_when_asked();
+    if (is_stopping_ || finished_count_ == plan_.requests) break;
     arm_timer();
     result.longest_turn = std::max(result.longest_turn, now() - turn_start);
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
@@ -92,6 +94,7 @@ LoadResult LoadLoop::run() {
   result.wall = now();
   result.own_cpu = process_cpu() - cpu_before;
   result.records = std::move(records_);
+  result.started = started_;
   return result;
 }
 
@@ -107,6 +110,7 @@ void LoadLoop::notice_due_requests() {
     record.sequence = next_sequence_;
     record.scheduled = is_closed_loop ? time : plan_.schedule[next_sequence_];
     record.noticed = time;
+    records_.push_back(record);  // what stays when it is never sent
     waiting_.push_back(std::move(record));
     ++next_sequence_;
   }
@@ -137,6 +141,10 @@ void LoadLoop::begin(Stream& stream, Record record) {
     }
   }
   record.sent = now();
+  if (plan_.leave_after) {
+    stream.leave_at = record.sent + plan_.leave_after(record.sequence);
+    next_leave_ = std::min(next_leave_, stream.leave_at);
+  }
   stream.exchange.start(std::move(record));
   send_request(stream);
 }
@@ -191,10 +199,49 @@ void LoadLoop::settle(Stream& stream) {
   // An answer that came before the request was wholly sent leaves the connection unusable.
   if (!stream.exchange.keeps_connection() || !stream.unsent.empty()) stream.socket.close();
   stream.unsent = {};
+  stream.leave_at = Time::max();
   const std::uint64_t sequence = stream.exchange.record().sequence;
   records_[sequence] = std::move(stream.exchange.record());
-  free_streams_.push_back(&stream);
+  if (records_[sequence].outcome == Outcome::Rejected && plan_.pause_after_refusal > Time::zero()) {
+    paused_.emplace_back(now() + plan_.pause_after_refusal, &stream);
+  } else {
+    free_streams_.push_back(&stream);
+  }
   ++finished_count_;
+}
+
+// All pauses are equally long, so the oldest ends first.
+void LoadLoop::end_pauses() {
+  while (!paused_.empty() && paused_.front().first <= now()) {
+    free_streams_.push_back(paused_.front().second);
+    paused_.pop_front();
+  }
+}
+
+void LoadLoop::leave_requests() {
+  const Time time = now();
+  if (time < next_leave_) return;
+  next_leave_ = Time::max();
+  for (const auto& stream : streams_) {
+    if (stream->leave_at > time) {
+      next_leave_ = std::min(next_leave_, stream->leave_at);
+    } else if (!stream->exchange.finished()) {
+      stream->exchange.on_leave(time);
+      settle(*stream);
+    }
+  }
+}
+
+// Whoever started this client may end its run at any time and still gets a report.
+void LoadLoop::stop_when_asked() {
+  if (plan_.stop == nullptr || !plan_.stop->load()) return;
+  is_stopping_ = true;
+  const Time time = now();
+  for (const auto& stream : streams_) {
+    if (stream->exchange.finished()) continue;
+    stream->exchange.on_leave(time);
+    settle(*stream);
+  }
 }
 
 void LoadLoop::expire_requests() {
@@ -221,7 +268,8 @@ void LoadLoop::watch(Stream& stream, std::uint32_t events) {
 
 // Wakes for the next scheduled request or the next look at the time limits.
 void LoadLoop::arm_timer() {
-  Time wake = next_expiry_check_;
+  Time wake = std::min(next_expiry_check_, next_leave_);
+  if (!paused_.empty()) wake = std::min(wake, paused_.front().first);
   if (!plan_.schedule.empty() && next_sequence_ < plan_.requests) {
     wake = std::min(wake, plan_.schedule[next_sequence_]);
   }

@@ -1,11 +1,16 @@
 // turnstile-load: drives a server with many streams and reports what they saw.
 // Exit codes: 0 done, 1 the client was the limit (the run is invalid), 2 wrong usage, 3 the
 // environment lacks something.
+//
+// SIGINT and SIGTERM end the run: open requests are left, and what was seen is reported.
+#include <atomic>
+#include <csignal>
 #include <fstream>
 #include <iostream>
 
 #include "bench/load/load_loop.h"
 #include "bench/load/options.h"
+#include "bench/load/random_stream.h"
 #include "bench/load/report.h"
 #include "bench/load/request_bytes.h"
 
@@ -15,11 +20,19 @@ namespace {
 // Warm-up requests have numbers of their own, so that none of their prompts is measured later.
 constexpr std::uint64_t kWarmupNumbers = std::uint64_t{1} << 40;
 
+// The times at which clients leave are drawn from a stream of their own.
+constexpr std::uint64_t kLeaveStream = 0x1ea7e;
+
+std::atomic<bool> stop_asked{false};
+
+void ask_to_stop(int) { stop_asked = true; }
+
 LoadPlan make_plan(const Options& options, std::uint64_t requests, std::uint64_t first_number) {
   LoadPlan plan;
   plan.streams = options.streams;
   plan.requests = requests;
   plan.timeout = options.timeout;
+  plan.pause_after_refusal = options.pause_after_refusal;
   plan.bytes_of = [&options, first_number](std::uint64_t sequence) {
     return request_bytes(options, first_number + sequence);
   };
@@ -52,6 +65,16 @@ int run(const Options& options) {
     plan.schedule = open_loop_schedule(options.arrival, *options.rate_per_s, options.requests,
                                        options.seed);
   }
+  if (options.leave_after) {
+    plan.leave_after = [&options](std::uint64_t sequence) -> Time {
+      const auto [low, high] = *options.leave_after;
+      RandomStream random(options.seed ^ kLeaveStream, sequence);
+      return low + std::chrono::duration_cast<Time>((high - low) * random.next_unit());
+    };
+  }
+  std::signal(SIGINT, ask_to_stop);
+  std::signal(SIGTERM, ask_to_stop);
+  plan.stop = &stop_asked;
   LoadLoop loop(*address, plan);
   if (!loop.is_ready()) {
     std::cerr << "turnstile-load: no descriptor is left for epoll; raise 'ulimit -n'.\n";

@@ -1,9 +1,11 @@
 #include "bench/load/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <vector>
 
 namespace turnstile::load {
 namespace {
@@ -28,6 +30,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   std::string key_file;
   std::uint64_t timeout_s = 120;
   bool no_stream = false;
+  std::vector<std::uint64_t> leave_after_ms;
+  std::uint64_t pause_after_refusal_ms = 0;
 
   CLI::App app{"Drives an OpenAI-compatible server with many streams and measures what they see.",
                "turnstile-load"};
@@ -42,6 +46,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   app.add_option("--key", o.key, "bearer key");
   app.add_option("--key-file", key_file, "file whose first line is the bearer key");
   app.add_option("--class", o.traffic_class, "X-Turnstile-Class");
+  app.add_option("--header", o.headers, "'Name: value', sent with each request");
+  app.add_option("--priority", o.priority, "'priority' in the body");
   app.add_option("--streams", o.streams, "connections open at the same time")
       ->check(CLI::Range(1, 100'000))->capture_default_str();
   app.add_option("--rate", o.rate_per_s, "open loop: intended requests a second")
@@ -54,6 +60,12 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--timeout-s", timeout_s, "limit of one request")
       ->check(CLI::Range(1, 86'400))->capture_default_str();
+  app.add_option("--leave-after-ms", leave_after_ms,
+                 "LOW HIGH: each request is given up at a random time in between")
+      ->expected(2)->check(CLI::Range(0, 86'400'000));
+  app.add_option("--pause-after-refusal-ms", pause_after_refusal_ms,
+                 "how long a refused stream stays silent")->capture_default_str();
+  app.add_flag("--words", o.words, "a random prompt of words instead of token ids");
   app.add_option("--prompt-text", o.prompt_text, "the prompt, instead of random token ids");
   app.add_option("--prompt-tokens", o.prompt_tokens, "length of a random prompt")
       ->check(CLI::Range(1, 1'000'000))->capture_default_str();
@@ -69,6 +81,8 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
   app.add_option("--min-p", o.min_p, "least share of the best token")->capture_default_str();
   app.add_flag("--ignore-eos", o.ignore_eos, "generate max-tokens whatever the model says");
   app.add_flag("--no-stream", no_stream, "one answer instead of a stream");
+  app.add_option("--choices", o.choices, "answers to one prompt (n)")
+      ->check(CLI::Range(1, 128))->capture_default_str();
   app.add_option("--seed", o.seed, "of prompts, schedule and sampling")->capture_default_str();
   app.add_option("--report", o.report_file, "write the summary there, as JSON");
   app.add_option("--records", o.records_file, "write one JSON line a request there");
@@ -81,6 +95,11 @@ ParsedOptions parse_options(int argc, const char* const* argv) {
 
   o.timeout = std::chrono::seconds(timeout_s);
   o.stream = !no_stream;
+  o.pause_after_refusal = std::chrono::milliseconds(pause_after_refusal_ms);
+  if (!leave_after_ms.empty()) {
+    const auto [low, high] = std::minmax(leave_after_ms[0], leave_after_ms[1]);
+    o.leave_after = {std::chrono::milliseconds(low), std::chrono::milliseconds(high)};
+  }
   if (!read_url(url, o)) {
     std::cerr << "turnstile-load: --url must be http://HOST:PORT, without TLS.\n";
     parsed.exit_code = 2;

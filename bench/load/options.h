@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/load/schedule.h"
 
@@ -23,6 +25,8 @@ struct Options {
   std::string model;
   std::string key;
   std::string traffic_class;  // X-Turnstile-Class
+  std::vector<std::string> headers;       // further ones, each "Name: value"
+  std::optional<std::uint64_t> priority;  // `priority` in the body, which some gateways read
 
   // Load. Without a rate it is a closed loop: each stream sends its next request when the last
   // one has ended. With a rate it is open: requests are due at times fixed before the run.
@@ -32,9 +36,14 @@ struct Options {
   std::uint64_t requests = 1;
   std::uint64_t warmup_requests = 0;  // sent before, in a closed loop, and not counted
   std::chrono::milliseconds timeout{120'000};
+  // Clients that leave: each request is given up at a time drawn from [first, second] after it was
+  // sent, whatever has arrived.
+  std::optional<std::pair<std::chrono::milliseconds, std::chrono::milliseconds>> leave_after;
+  std::chrono::milliseconds pause_after_refusal{0};  // the stream stays silent for this long
 
   // What is asked for.
   std::optional<std::string> prompt_text;  // instead of token ids; chat always sends text
+  bool words = false;                      // random words instead of token ids
   std::uint32_t prompt_tokens = 64;
   std::uint32_t shared_prompt_tokens = 0;  // the first ones, equal in all requests
   std::uint32_t token_low = 1000;          // random ids in [low, high)
@@ -46,6 +55,7 @@ struct Options {
   double min_p = 0.05;
   bool ignore_eos = false;
   bool stream = true;
+  std::uint32_t choices = 1;  // `n`
   std::uint64_t seed = 1;
 
   std::string report_file;  // the summary as JSON; empty: standard output only

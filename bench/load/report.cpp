@@ -88,6 +88,7 @@ void write_load(JsonWriter& json, const Options& o, const Verdict& v, const Load
     json.key("target_per_s").value(*o.rate_per_s);
   }
   json.key("requests").value(o.requests).key("seed").value(o.seed);
+  json.key("started_monotonic_ns").value(to_ns(result.started.time_since_epoch()));
   json.key("prompt_tokens").value(std::uint64_t{o.prompt_tokens});
   json.key("max_tokens").value(std::uint64_t{o.max_tokens});
   json.key("lag_ms").begin_object().key("p50").value(v.lag_p50_ms);
@@ -189,7 +190,15 @@ std::string record_lines(const LoadResult& result) {
     if (r.prompt_tokens) json.key("prompt_tokens").value(*r.prompt_tokens);
     if (r.cached_tokens) json.key("cached_tokens").value(*r.cached_tokens);
     if (r.completion_tokens) json.key("completion_tokens").value(*r.completion_tokens);
-    json.key("text_hash").value(r.text_hash).end_object();
+    if (!r.finish_reason.empty()) json.key("finish").value(r.finish_reason);
+    if (!r.end_code.empty()) json.key("end_code").value(r.end_code);
+    if (r.retry_after_s) json.key("retry_after_s").value(*r.retry_after_s);
+    if (r.queue_ms) json.key("queue_ms").value(*r.queue_ms);
+    if (r.server_ttft_ms) json.key("server_ttft_ms").value(*r.server_ttft_ms);
+    if (r.pauses) json.key("pauses").value(*r.pauses);
+    json.key("gaps_ms").begin_array();
+    for (const float gap : r.gaps_ms) json.value(double{gap});
+    json.end_array().key("text_hash").value(r.text_hash).end_object();
     lines += json.take() + "\n";
   }
   return lines;

@@ -14,7 +14,7 @@ namespace {
 // The shared part is drawn from a stream of its own.
 constexpr std::uint64_t kSharedStream = ~std::uint64_t{0};
 
-// Chat needs text: words from a small list stand for the tokens, about one token a word.
+// Where text is needed, words from a small list stand for the tokens, about one token a word.
 constexpr std::array<std::string_view, 16> kWords{
     "time", "people", "water", "word", "house", "world", "school", "night",
     "light", "story", "paper", "music", "river", "mother", "tree", "money"};
@@ -51,6 +51,8 @@ void write_prompt(JsonWriter& json, const Options& o, std::uint64_t number) {
     json.end_object().end_array();
   } else if (o.prompt_text) {
     json.key("prompt").value(*o.prompt_text);
+  } else if (o.words) {
+    json.key("prompt").value(prompt_words(o, number));
   } else {
     json.key("prompt");
     write_token_ids(json, o, number);
@@ -68,6 +70,8 @@ std::string body_json(const Options& o, std::uint64_t number) {
   json.key("top_p").value(o.top_p);
   json.key("min_p").value(o.min_p);
   json.key("seed").value(o.seed + number);
+  if (o.priority) json.key("priority").value(*o.priority);
+  if (o.choices > 1) json.key("n").value(std::uint64_t{o.choices});
   if (o.ignore_eos) json.key("ignore_eos").value(true);
   json.key("stream").value(o.stream);
   if (o.api == Api::Llama) {
@@ -94,6 +98,7 @@ std::string request_bytes(const Options& options, std::uint64_t number) {
            "\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size());
   if (!options.key.empty()) bytes += "\r\nAuthorization: Bearer " + options.key;
   if (!options.traffic_class.empty()) bytes += "\r\nX-Turnstile-Class: " + options.traffic_class;
+  for (const std::string& header : options.headers) bytes += "\r\n" + header;
   bytes += "\r\n\r\n";
   bytes += body;
   return bytes;

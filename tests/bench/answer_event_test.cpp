@@ -52,6 +52,19 @@ TEST(AnswerReader, ReadsTheCountsOfLlamaServersLastEvent) {
   EXPECT_EQ(event->cached_tokens, 3u);
 }
 
+TEST(AnswerReader, ReadsWhatTurnstileSaysOfItself) {
+  AnswerReader reader;
+  const auto event = reader.read(
+      R"({"choices":[],"usage":{"completion_tokens":9},"turnstile":{"queue_ms":1.5,"ttft_ms":20.25,)"
+      R"("pauses":1,"end_code":"budget_exhausted"}})");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->queue_ms, 1.5);
+  EXPECT_EQ(event->server_ttft_ms, 20.25);
+  EXPECT_EQ(event->pauses, 1u);
+  EXPECT_EQ(event->end_code, "budget_exhausted");
+  EXPECT_FALSE(reader.read(R"({"choices":[{"text":"a"}]})")->queue_ms);
+}
+
 TEST(AnswerReader, ReadsTheCodeOfAnError) {
   AnswerReader reader;
   EXPECT_EQ(reader.read(R"({"error":{"message":"m","type":"t","code":"queue_full"}})")->error_code,

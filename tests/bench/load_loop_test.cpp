@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/bench/scripted_server.h"
 
 namespace turnstile::load {
@@ -100,8 +102,47 @@ TEST(LoadLoop, NobodyListeningEndsEveryRequest) {
   EXPECT_EQ(count(loop.run(), Outcome::Truncated), 7);
 }
 
+const std::string kNeverEnds = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n";
+
+TEST(LoadLoop, AClientThatLeavesClosesItsConnectionAndIsRecordedAsSuch) {
+  const ScriptedServer server([](int) { return kNeverEnds; });
+  LoadPlan p = plan(2, 4);
+  p.leave_after = [](std::uint64_t sequence) { return sequence == 3 ? Time(0) : Time(20ms); };
+  const LoadResult result = run(server, p);
+  EXPECT_EQ(count(result, Outcome::Left), 4);
+  for (const Record& record : result.records) {
+    EXPECT_GE(record.ended - record.sent, record.sequence == 3 ? Time(0) : Time(20ms));
+    EXPECT_LT(record.ended - record.sent, Time(5s)) << "left long after its time";
+  }
+  EXPECT_EQ(server.connection_count(), 4);
+}
+
+TEST(LoadLoop, StoppingLeavesWhatIsOpenAndSendsNothingNew) {
+  std::atomic<bool> stop{false};
+  const ScriptedServer server([&](int) {
+    stop = true;
+    return kNeverEnds;
+  });
+  LoadPlan p = plan(2, 1'000'000);
+  p.stop = &stop;
+  const LoadResult result = run(server, p);
+  EXPECT_EQ(result.records.size(), 2u);
+  EXPECT_EQ(count(result, Outcome::Left), 2);
+}
+
+TEST(LoadLoop, ARefusedStreamPausesAsLongAsItIsTold) {
+  const ScriptedServer server([](int) { return kRefused; });
+  LoadPlan p = plan(1, 3);
+  p.pause_after_refusal = 20ms;
+  const LoadResult result = run(server, p);
+  EXPECT_EQ(count(result, Outcome::Rejected), 3);
+  for (int i = 1; i < 3; ++i) {
+    EXPECT_GE(result.records[i].sent - result.records[i - 1].ended, Time(20ms));
+  }
+}
+
 TEST(LoadLoop, AnAnswerThatNeverEndsMeetsItsTimeLimit) {
-  const ScriptedServer server([](int) { return "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"; });
+  const ScriptedServer server([](int) { return kNeverEnds; });
   LoadPlan p = plan(1, 1);
   p.timeout = 50ms;
   EXPECT_EQ(count(run(server, p), Outcome::Timeout), 1);

@@ -54,6 +54,19 @@ TEST(RequestBytes, LengthHeaderIsTheBodysLength) {
             std::string::npos);
 }
 
+TEST(RequestBytes, FurtherHeadersAndFieldsAreSentAsTold) {
+  Options o = options();
+  o.headers = {"x-smg-priority: bulk", "x-other: 1"};
+  o.priority = 3;
+  o.choices = 4;
+  o.words = true;
+  const std::string request = request_bytes(o, 0);
+  EXPECT_NE(request.find("\r\nx-smg-priority: bulk\r\nx-other: 1\r\n\r\n{"), std::string::npos);
+  EXPECT_NE(request.find("\"priority\":3,\"n\":4,"), std::string::npos);
+  EXPECT_EQ(request.find("\"prompt\":["), std::string::npos);
+  EXPECT_NE(request_bytes(o, 0), request_bytes(o, 1));
+}
+
 TEST(RequestBytes, EachApiHasItsRouteAndFields) {
   Options o = options();
   o.ignore_eos = true;
