@@ -6,7 +6,10 @@
 // (zeros) has scale 0 and q 0. x must be finite. Quantising a row depends on that row
 // alone, which is one half of the bitwise identity promise (the other is the order of reduction).
 //
-// The quantised parts are used with quantised weights under Numerics::Int8, f32 otherwise.
+// bf16 (rows, bf16_stride(cols)): f32 rounded, zero past the last column (bf16.h).
+//
+// The quantised parts are used with quantised weights under Numerics::Int8, bf16 with all weights
+// under Numerics::Bf16, f32 otherwise. A part that nothing uses may be null.
 // Ownership: a view into the model's step workspace (64-byte aligned, rows padded by nothing).
 #pragma once
 
@@ -23,6 +26,7 @@ struct ActivationRows {
   std::int8_t* q = nullptr;
   float* scale = nullptr;
   float* scaled_sum = nullptr;
+  std::uint16_t* bf16 = nullptr;
 };
 
 }  // namespace turnstile::kernels

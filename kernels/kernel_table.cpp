@@ -13,14 +13,31 @@ std::size_t attention_scratch_floats(int head_dim, int heads_per_group) {
   return attention_tile_floats(head_dim);
 }
 
-bool level_supported(Level level) {
+namespace {
+
+const CpuFeatures& cpu() {
   static const CpuFeatures features = detect_cpu_features();
+  return features;
+}
+
+}  // namespace
+
+bool level_supported(Level level) {
   switch (level) {
     case Level::Scalar: return true;
-    case Level::Avx2: return features.avx2;
-    case Level::AvxVnni: return features.avx_vnni;
-    case Level::Avx512Vnni: return features.avx512_vnni;
-    case Level::Amx: return features.amx_int8;
+    case Level::Avx2: return cpu().avx2;
+    case Level::AvxVnni: return cpu().avx_vnni;
+    case Level::Avx512Vnni: return cpu().avx512_vnni;
+    case Level::Amx: return cpu().amx_int8;
+  }
+  return false;
+}
+
+bool has_numerics(Level level, Numerics numerics) {
+  switch (numerics) {
+    case Numerics::Int8: return true;
+    case Numerics::Bf16: return level == Level::Scalar || (level == Level::Amx && cpu().amx_bf16);
+    case Numerics::Float32: return level == Level::Scalar;
   }
   return false;
 }
@@ -53,10 +70,12 @@ std::string_view to_string(Level level) {
 
 const KernelTable& kernel_table(Level level, Numerics numerics) {
   assert(level_supported(level) && "the level was chosen from those supported");
-  if (numerics == Numerics::Float32) {
-    assert(level == Level::Scalar && "only the Scalar level has Float32");
-    return scalar_float32_table();
-  }
+  assert(has_numerics(level, numerics) && "the level has these numerics");
+  if (numerics == Numerics::Float32) return scalar_float32_table();
+#if defined(__x86_64__)
+  if (numerics == Numerics::Bf16 && level == Level::Amx) return amx_bf16_table();
+#endif
+  if (numerics == Numerics::Bf16) return scalar_bf16_table();
 #if defined(__x86_64__)
   switch (level) {
     case Level::Scalar: break;

@@ -18,6 +18,12 @@
 // Under Numerics::Int8 quantize and the products with quantised weights are equal bit for bit on
 // all levels (tests compare them); the other operations differ in the last bits between levels.
 //
+// Numerics::Bf16 is for long chunks of prompts: activations and dequantised weights of every type
+// are rounded to bf16 (bf16.h), and products are reduced in 32 columns after another,
+//   even = fma(w[0], x[0], 0), fma(w[2], x[2], even), ...; odd the same; acc = acc + (even + odd)
+// which is what AMX tiles do. The levels that have it, Scalar and Amx, agree bit for bit. Its other
+// operations are those of the level under Int8.
+//
 // Numerics::Float32 exists to define correctness: float activations, dequantised weights. Only the
 // Scalar level has it.
 #pragma once
@@ -38,7 +44,7 @@ namespace turnstile::kernels {
 enum class Level : std::uint8_t { Scalar, Avx2, AvxVnni, Avx512Vnni, Amx };
 inline constexpr std::array kLevels{Level::Scalar, Level::Avx2, Level::AvxVnni, Level::Avx512Vnni,
                                     Level::Amx};
-enum class Numerics : std::uint8_t { Int8, Float32 };
+enum class Numerics : std::uint8_t { Int8, Bf16, Float32 };
 enum class OutputMode : std::uint8_t { Store, Add };  // out = product, or out += product
 
 inline constexpr int kAttentionChunk = 256;  // positions; a multiple of kKvBlockTokens
@@ -60,12 +66,13 @@ struct KernelTable {
   Numerics numerics;
   std::string_view name;
 
-  // Fills q, scale and scaled_sum of rows [row_begin, row_end) from f32. cols % 32 == 0.
+  // Fills from f32 what matmul reads beside it, of rows [row_begin, row_end): bf16 under Bf16,
+  // otherwise q, scale and scaled_sum, where cols % 32 == 0.
   void (*quantize)(const ActivationRows& x, int row_begin, int row_end);
 
   // out[r*out_stride + o] (=|+=) sum_c w[o][c] * x[r][c], for every row r of x and the outputs o
   // of panels [panel_begin, panel_end) that exist (o < w.rows). Reads x.q for quantised weights
-  // under Int8, x.f32 otherwise.
+  // under Int8, x.bf16 under Bf16, x.f32 otherwise.
   void (*matmul)(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                  float* out, std::size_t out_stride, OutputMode mode);
 
@@ -101,7 +108,10 @@ bool level_supported(Level level);
 std::optional<Level> parse_level(std::string_view name);
 std::string_view to_string(Level level);
 
-// `level` must be supported; Float32 exists at Level::Scalar only (asserted).
+// Int8: every level; Bf16: Scalar, and Amx where the CPU has these tiles too; Float32: Scalar.
+bool has_numerics(Level level, Numerics numerics);
+
+// REQUIRES: the level is supported and has the numerics.
 const KernelTable& kernel_table(Level level, Numerics numerics);
 
 }  // namespace turnstile::kernels

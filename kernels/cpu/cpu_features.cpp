@@ -47,6 +47,7 @@ CpuFeatures detect_cpu_features() {
   constexpr std::uint64_t kTiles = 0x60000;
   features.amx_int8 = features.avx512_vnni && (states & kTiles) == kTiles && has(d, 24) &&
                       has(d, 25) && tiles_permitted();
+  features.amx_bf16 = features.amx_int8 && has(d, 22);
   const std::uint32_t subleaves = a;
   if (subleaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
     features.avx_vnni = features.avx2 && has(a, 4);

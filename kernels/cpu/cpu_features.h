@@ -9,6 +9,7 @@ struct CpuFeatures {
   bool avx_vnni = false;     // that and the 256-bit sum of four byte products
   bool avx512_vnni = false;  // F, BW, VL, DQ and VNNI, with opmask and ZMM state enabled
   bool amx_int8 = false;     // that and tiles with their int8 products, whose state is permitted
+  bool amx_bf16 = false;     // that and products of tiles of bf16
 };
 
 // Where the CPU has AMX this asks the system for the permission to use tiles, which holds for the

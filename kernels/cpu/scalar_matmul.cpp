@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/bf16.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/half_float.h"
 
@@ -166,6 +167,28 @@ void dequantize_columns(const PanelMatrix& w, const std::byte* panel, int first_
   }
 }
 
+// acc += 32 columns of bf16 values: even columns and odd ones from zero, both added at the end. A
+// product of two bf16 is exact in a float, so multiplying and adding is a fused step.
+void add_pairs(const float (*weight)[kPanelRows], const float* x, float* acc) {
+  Lanes even[kLanesPerPanel] = {};
+  Lanes odd[kLanesPerPanel] = {};
+  for (int c = 0; c < kQuantBlock; c += 2) {
+    for (int i = 0; i < kLanesPerPanel; ++i) {
+      Lanes column[2];
+      std::memcpy(&column[0], &weight[c][4 * i], sizeof column[0]);
+      std::memcpy(&column[1], &weight[c + 1][4 * i], sizeof column[1]);
+      even[i] += column[0] * x[c];
+      odd[i] += column[1] * x[c + 1];
+    }
+  }
+  for (int i = 0; i < kLanesPerPanel; ++i) {
+    Lanes total;
+    std::memcpy(&total, acc + 4 * i, sizeof total);
+    total += even[i] + odd[i];
+    std::memcpy(acc + 4 * i, &total, sizeof total);
+  }
+}
+
 void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
   for (int r = 0; r < lanes; ++r) out[r] = mode == OutputMode::Add ? out[r] + acc[r] : acc[r];
 }
@@ -229,6 +252,36 @@ void matmul_int8(const PanelMatrix& w, const ActivationRows& x, int panel_begin,
                       const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(first + t) * blocks + b;
                       multiply_block(w.type, wide, x.q + at * kQuantBlock, x.scale[at],
                                      x.scaled_sum[at], acc[t]);
+                    }
+                  }
+                });
+}
+
+void quantize_bf16(const ActivationRows& x, int row_begin, int row_end) {
+  const std::ptrdiff_t stride = bf16_stride(x.cols);
+  for (std::ptrdiff_t row = row_begin; row < row_end; ++row) {
+    for (std::ptrdiff_t c = 0; c < stride; ++c) {
+      x.bf16[row * stride + c] = c < x.cols ? float_to_bf16(x.f32[row * x.cols + c]) : 0;
+    }
+  }
+}
+
+void matmul_bf16(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
+                 float* out, std::size_t out_stride, OutputMode mode) {
+  const std::ptrdiff_t stride = bf16_stride(x.cols);
+  for_each_tile(w, x, panel_begin, panel_end, out, out_stride, mode,
+                [&](const std::byte* panel, int first, int count, float (*acc)[kPanelRows]) {
+                  for (int c = 0; c < w.cols; c += kQuantBlock) {
+                    float weight[kQuantBlock][kPanelRows] = {};
+                    dequantize_columns(w, panel, c, std::min(kQuantBlock, w.cols - c), weight);
+                    for (auto& column : weight) {
+                      for (float& value : column) value = bf16_to_float(float_to_bf16(value));
+                    }
+                    for (int t = 0; t < count; ++t) {
+                      const std::uint16_t* row = x.bf16 + (first + t) * stride + c;
+                      float values[kQuantBlock];
+                      for (int i = 0; i < kQuantBlock; ++i) values[i] = bf16_to_float(row[i]);
+                      add_pairs(weight, values, acc[t]);
                     }
                   }
                 });

@@ -11,11 +11,13 @@ namespace turnstile::kernels {
 
 const KernelTable& scalar_int8_table();
 const KernelTable& scalar_float32_table();
+const KernelTable& scalar_bf16_table();
 #if defined(__x86_64__)
 const KernelTable& avx2_table();
 const KernelTable& avx_vnni_table();
 const KernelTable& avx512_vnni_table();
 const KernelTable& amx_table();
+const KernelTable& amx_bf16_table();
 #endif
 
 }  // namespace turnstile::kernels

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cassert>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -84,6 +85,41 @@ inline void dpbsud(int c, int a, int b) {
       for (int k = 0; k < left.row_bytes; ++k) {
         sum += static_cast<std::int8_t>(left.bytes[m][k]) * right.bytes[k / 4][4 * n + k % 4];
       }
+      std::memcpy(sums.bytes[m] + 4 * n, &sum, sizeof sum);
+    }
+  }
+}
+
+inline float flushed(float value) { return std::fabs(value) < 0x1p-126F ? 0.0F : value; }
+
+// One bf16 of a cell of two; denormals are taken for zero.
+inline float bf16_at(const std::uint8_t* cell, int half) {
+  std::uint32_t bits = 0;
+  std::memcpy(reinterpret_cast<std::uint8_t*>(&bits) + 2, cell + 2 * half, 2);
+  float value = 0.0F;
+  std::memcpy(&value, &bits, sizeof value);
+  return flushed(value);
+}
+
+// c += a (bf16) times b (bf16, two columns of a in each cell): two chains, then one sum.
+inline void dpbf16ps(int c, int a, int b) {
+  Tile& sums = tiles().at(c);
+  const Tile& left = tiles().at(a);
+  const Tile& right = tiles().at(b);
+  assert(sums.rows == left.rows && sums.row_bytes == right.row_bytes &&
+         left.row_bytes == 4 * right.rows && "shapes of a tile product");
+  for (int m = 0; m < sums.rows; ++m) {
+    for (int n = 0; n < sums.row_bytes / 4; ++n) {
+      float chain[2] = {0.0F, 0.0F};
+      for (int k = 0; k < right.rows; ++k) {
+        for (int half = 0; half < 2; ++half) {
+          chain[half] = flushed(std::fma(bf16_at(left.bytes[m] + 4 * k, half),
+                                         bf16_at(right.bytes[k] + 4 * n, half), chain[half]));
+        }
+      }
+      float sum = 0.0F;
+      std::memcpy(&sum, sums.bytes[m] + 4 * n, sizeof sum);
+      sum = flushed(sum + flushed(chain[0] + chain[1]));
       std::memcpy(sums.bytes[m] + 4 * n, &sum, sizeof sum);
     }
   }

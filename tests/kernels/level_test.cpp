@@ -22,12 +22,16 @@ TEST(Level, TheBestOneIsSupportedAndEveryTableSaysWhatItIs) {
     EXPECT_EQ(kernel_table(level, Numerics::Int8).level, level);
     EXPECT_EQ(kernel_table(level, Numerics::Int8).numerics, Numerics::Int8);
   }
-  EXPECT_EQ(kernel_table(Level::Scalar, Numerics::Float32).numerics, Numerics::Float32);
+  for (const Numerics numerics : {Numerics::Bf16, Numerics::Float32}) {
+    EXPECT_EQ(kernel_table(Level::Scalar, numerics).numerics, numerics);
+    EXPECT_FALSE(has_numerics(Level::Avx2, numerics));
+    EXPECT_FALSE(has_numerics(Level::Avx512Vnni, numerics));
+  }
 }
 
 TEST(LevelDeathTest, Float32AtAFasterLevelIsOurBug) {
   if (best_level() == Level::Scalar) GTEST_SKIP() << "this CPU has only the scalar level";
-  EXPECT_DEATH(kernel_table(best_level(), Numerics::Float32), "only the Scalar level");
+  EXPECT_DEATH(kernel_table(best_level(), Numerics::Float32), "the level has these numerics");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/bf16.h"
 #include "kernels/half_float.h"
 
 namespace turnstile::kernels {
@@ -68,7 +69,8 @@ RandomActivations::RandomActivations(int rows_, int cols_, std::mt19937& random)
       f32(random_floats(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_), random)),
       q(f32.size()),
       scale(f32.size() / kQuantBlock),
-      scaled_sum(f32.size() / kQuantBlock) {}
+      scaled_sum(f32.size() / kQuantBlock),
+      bf16(static_cast<std::size_t>(rows_ * bf16_stride(cols_)), 0x7fc0) {}
 
 ActivationRows RandomActivations::view(int first, int count) {
   const std::size_t at = static_cast<std::size_t>(first) * static_cast<std::size_t>(cols);
@@ -77,7 +79,8 @@ ActivationRows RandomActivations::view(int first, int count) {
           f32.data() + at,
           q.data() + at,
           scale.data() + at / kQuantBlock,
-          scaled_sum.data() + at / kQuantBlock};
+          scaled_sum.data() + at / kQuantBlock,
+          bf16.data() + first * bf16_stride(cols)};
 }
 
 std::vector<float> random_floats(std::size_t count, std::mt19937& random) {

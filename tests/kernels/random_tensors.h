@@ -41,6 +41,7 @@ int whole_blocks(FileType type, int cols);
 // Where the half-precision numbers of a block of a quantised type lie.
 std::vector<std::size_t> half_offsets(FileType type);
 
+// bf16 is NaN until a table's quantize() fills it.
 struct RandomActivations {
   RandomActivations(int rows, int cols, std::mt19937& random);
 
@@ -54,6 +55,7 @@ struct RandomActivations {
   std::vector<std::int8_t> q;
   std::vector<float> scale;
   std::vector<float> scaled_sum;
+  std::vector<std::uint16_t> bf16;
 };
 
 std::vector<float> random_floats(std::size_t count, std::mt19937& random);
