@@ -77,19 +77,21 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
   auto loaded =
       engine::load_model(path, {.threads = threads,
                                 .progress = progress_on(err),
-                                .kernels = config.kernels});
+                                .kernels = config.kernels,
+                                .numerics = config.numerics});
   if (!loaded) {
     return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
   }
   if (!loaded->chat_template) {
     log_warning(path + ": chat is not possible with this file: " + loaded->no_template_reason);
   }
-  const std::string instruction_set = loaded->instruction_set;
+  if (!loaded->numerics_remark.empty()) log_info(path + ": " + loaded->numerics_remark);
+  const std::string arithmetic = loaded->instruction_set + ", numerics " + loaded->numerics;
   auto served = serve_loaded_model(config, std::move(*loaded));
   if (!served) return tl::unexpected(path + ": " + served.error());
   log_info("model " + served->name + ": " + std::to_string(served->limits.max_model_len) +
            " tokens of context, " + std::to_string(served->limits.kv_cache_blocks) +
-           " KV blocks, " + std::to_string(threads) + " threads, " + instruction_set);
+           " KV blocks, " + std::to_string(threads) + " threads, " + arithmetic);
   return served;
 }
 

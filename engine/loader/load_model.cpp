@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/loader/gguf.h"
+#include "engine/loader/kernel_choice.h"
 #include "engine/model/llama.h"
 #include "kernels/kernel_table.h"
 
@@ -31,24 +32,12 @@ void load_template(const GgufFile& file, LoadedModel& loaded) {
   }
 }
 
-tl::expected<kernels::Level, LoadError> chosen_level(const std::string& name) {
-  if (name == "auto") return kernels::best_level();
-  const auto level = kernels::parse_level(name);
-  std::string supported;
-  for (const kernels::Level each : kernels::kLevels) {
-    if (kernels::level_supported(each)) supported += ", " + std::string(kernels::to_string(each));
-  }
-  if (level && kernels::level_supported(*level)) return *level;
-  return tl::unexpected(LoadError{
-      "setting kernels", "is '" + name.substr(0, 64) + "'; this machine has auto" + supported});
-}
-
 }  // namespace
 
 tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
                                                 const LoadOptions& options) {
-  const auto level = chosen_level(options.kernels);
-  if (!level) return tl::unexpected(level.error());
+  const auto choice = choose_kernels(options.kernels, options.numerics);
+  if (!choice) return tl::unexpected(choice.error());
   auto file = GgufFile::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   const auto architecture = file->require_string("general.architecture");
@@ -63,9 +52,12 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
   loaded.tokenizer = std::make_shared<const Tokenizer>(std::move(*tokenizer));
   load_template(*file, loaded);
 
-  loaded.instruction_set = kernels::to_string(*level);
-  auto model = LlamaModel::load(*file, {.level = *level,
+  loaded.instruction_set = choice->instruction_set;
+  loaded.numerics = choice->numerics;
+  loaded.numerics_remark = choice->remark;
+  auto model = LlamaModel::load(*file, {.level = choice->level,
                                         .numerics = kernels::Numerics::Int8,
+                                        .long_slice_table = choice->long_slice_table,
                                         .threads = options.threads,
                                         .progress = options.progress});
   if (!model) return tl::unexpected(std::move(model.error()));

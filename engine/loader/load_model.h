@@ -29,6 +29,8 @@ struct LoadedModel {
   // interpreter does not take. Empty when chat_template is there.
   std::string no_template_reason;
   std::string instruction_set;  // "avx2", ...
+  std::string numerics;         // in effect; this and the remark: kernel_choice.h
+  std::string numerics_remark;
 };
 
 struct LoadOptions {
@@ -37,6 +39,7 @@ struct LoadOptions {
   // "auto", or "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx": for comparison and diagnosis,
   // and where answers must be the same bits on machines of different levels.
   std::string kernels = "auto";
+  std::string numerics = "exact";  // or "fast" (kernel_choice.h)
 };
 
 tl::expected<LoadedModel, LoadError> load_model(const std::string& path,

@@ -17,8 +17,13 @@ constexpr std::size_t kMaxPoolBytes = std::size_t{1} << 60;
 
 }  // namespace
 
-LlamaModel::LlamaModel(const LlamaConfig& config, const kernels::KernelTable& table, int threads)
-    : config_(config), table_(table), pool_(threads) {
+LlamaModel::LlamaModel(const LlamaConfig& config, const kernels::KernelTable& table,
+                       const LlamaOptions& options)
+    : config_(config),
+      table_(table),
+      long_slice_table_(options.long_slice_table),
+      long_slice_rows_(options.long_slice_rows),
+      pool_(options.threads) {
   kv_layout_.type = table.numerics == kernels::Numerics::Float32 ? kernels::KvType::F32
                                                                  : kernels::KvType::F16;
   kv_layout_.layers = config.layers;
@@ -31,7 +36,7 @@ tl::expected<std::unique_ptr<LlamaModel>, LoadError> LlamaModel::load(const Gguf
   const auto config = read_llama_config(file);
   if (!config) return tl::unexpected(config.error());
   std::unique_ptr<LlamaModel> model(new LlamaModel(
-      *config, kernels::kernel_table(options.level, options.numerics), options.threads));
+      *config, kernels::kernel_table(options.level, options.numerics), options));
   auto weights = LlamaWeights::load(file, *config, model->pool_, options.progress);
   if (!weights) return tl::unexpected(weights.error());
   model->weights_ = std::move(*weights);
@@ -61,7 +66,8 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   }
   kv_layout_.block_count = kv_blocks;
   auto pool = HugePages::allocate(kv_layout_.pool_bytes());
-  auto workspace = StepWorkspace::allocate(config_, max_step_tokens, pool_.threads());
+  auto workspace = StepWorkspace::allocate(config_, max_step_tokens, pool_.threads(),
+                                           long_slice_table_ != nullptr);
   if (!pool || !workspace || !pool->populate(pool_) || !workspace->memory.populate(pool_)) {
     return false;
   }
@@ -80,7 +86,7 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
 void LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> logits) {
   assert(workspace_ && "reserve() comes before forward()");
   if (slices.empty()) return;
-  rows_.assign(slices);
+  rows_.assign(slices, long_slice_table_ == nullptr ? StepRows::kNoLongSlices : long_slice_rows_);
   for (const StepRow& row : rows_.rows()) {
     assert(row.token < vocab_size() && "token ids are below the vocabulary size");
     assert(row.position < rope_.positions() && "positions are below the context length");
@@ -90,8 +96,17 @@ void LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> log
   assert(logits_rows <= max_logits_rows_ && "at most max_logits_rows rows want logits");
   assert(logits.size() >= logits_rows * vocab_size() && "a row of logits for each wanted one");
 
-  const LlamaStep step{config_, weights_,        table_,      pool_, rope_,
-                       kv_layout_, kv_pool_.data(), *workspace_, rows_, probe_};
+  const LlamaStep step{config_,
+                       weights_,
+                       table_,
+                       long_slice_table_ == nullptr ? table_ : *long_slice_table_,
+                       pool_,
+                       rope_,
+                       kv_layout_,
+                       kv_pool_.data(),
+                       *workspace_,
+                       rows_,
+                       probe_};
   embed_rows(step);
   if (probe_) {
     probe_("embedding", 0, workspace_->residual, static_cast<int>(rows_.rows().size()),

@@ -6,6 +6,10 @@
 // activations and keeps K and V as f16; Float32 is the reference: dequantised weights, float
 // activations, K and V as f32, Scalar level only.
 //
+// With a table of its own for long slices (Bf16) their products are other bits. Which table a row
+// gets depends on the number of rows of its slice alone, so a slice is still the same bits whatever
+// else is in the step, but no longer however its prompt is cut. How far that goes: model.h.
+//
 // Memory: weights (panels), the KV pool and the step workspace are three spans of huge pages.
 //         forward() allocates nothing.
 // Thread: load() on any thread; then the engine thread only. The model owns the worker pool.
@@ -38,9 +42,15 @@
 
 namespace turnstile::engine {
 
+// From here on bf16 tiles beat int8, and no decode with its guesses is so long.
+inline constexpr std::size_t kLongSliceRows = 64;
+
 struct LlamaOptions {
   kernels::Level level = kernels::Level::Scalar;  // must be supported by this CPU
   kernels::Numerics numerics = kernels::Numerics::Int8;
+  // For products of slices of at least `long_slice_rows` rows; null: the same as for others.
+  const kernels::KernelTable* long_slice_table = nullptr;
+  std::size_t long_slice_rows = kLongSliceRows;
   int threads = 1;        // of the worker pool, the caller included
   LoadProgress progress;  // may be empty
 };
@@ -68,10 +78,13 @@ class LlamaModel final : public Model {
   void set_probe(LadderProbe probe);
 
  private:
-  LlamaModel(const LlamaConfig& config, const kernels::KernelTable& table, int threads);
+  LlamaModel(const LlamaConfig& config, const kernels::KernelTable& table,
+             const LlamaOptions& options);
 
   LlamaConfig config_;
   const kernels::KernelTable& table_;
+  const kernels::KernelTable* long_slice_table_;  // null: there are no long slices
+  std::size_t long_slice_rows_;
   kernels::WorkerPool pool_;
   LlamaWeights weights_;
   RopeTable rope_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <numeric>
 
 #include "engine/model/work_split.h"
@@ -11,8 +12,8 @@ namespace turnstile::engine {
 namespace {
 
 using kernels::ActivationRows;
+using kernels::KernelTable;
 using kernels::kPanelRows;
-using kernels::kQuantBlock;
 using kernels::OutputMode;
 using kernels::PanelMatrix;
 
@@ -43,26 +44,38 @@ PanelMatrix panel_range(const PanelMatrix& w, int begin, int end) {
           w.data + kernels::panel_bytes(w.type, first_row, w.cols)};
 }
 
-// normed = norm(residual) * weight, quantised when a product asks for it.
-void norm_rows(const LlamaStep& step, std::span<const float> weight, int rows, bool quantize) {
-  const ActivationRows normed = row_range(step.work.normed, 0, rows);
+const KernelTable& table_of(const LlamaStep& step, const RowRun& run) {
+  return run.is_long ? step.long_table : step.table;
+}
+
+// normed = norm(residual) * weight, quantised when a product with one of `readers` asks for it.
+void norm_rows(const LlamaStep& step, std::span<const float> weight, const RowRun& run,
+               std::initializer_list<const PanelMatrix*> readers) {
+  const KernelTable& table = table_of(step, run);
+  const bool quantize = std::any_of(readers.begin(), readers.end(), [&](const PanelMatrix* w) {
+    return reads_quantized(table, *w);
+  });
+  const ActivationRows normed = row_range(step.work.normed, run.begin, run.end);
   const std::size_t width = index(step.config.hidden);
-  for_each_row(step.pool, rows, [&](int row) {
-    step.table.rms_norm(step.work.residual + index(row) * width, weight.data(), step.config.hidden,
+  const float* residual = step.work.residual + index(run.begin) * width;
+  for_each_row(step.pool, run.rows(), [&](int row) {
+    step.table.rms_norm(residual + index(row) * width, weight.data(), step.config.hidden,
                         step.config.norm_epsilon, normed.f32 + index(row) * width);
-    if (quantize) step.table.quantize(normed, row, row + 1);
+    if (quantize) table.quantize(normed, row, row + 1);
   });
 }
 
-// out (rows, w.rows) = or += w * x.
-void product(const LlamaStep& step, const PanelMatrix& w, const ActivationRows& x, float* out,
-             OutputMode mode) {
-  const WorkSplit split(w.panel_count(), x.rows, step.pool.threads());
+// out (rows, w.rows) = or += w * x, for the rows of a run.
+void product(const LlamaStep& step, const PanelMatrix& w, const ActivationRows& x,
+             const RowRun& run, float* out, OutputMode mode) {
+  const KernelTable& table = table_of(step, run);
+  const WorkSplit split(w.panel_count(), run.rows(), step.pool.threads(), run.is_long);
   const std::size_t stride = index(w.rows);
   step.pool.run(split.items(), [&](int number, int) {
     const WorkSplit::Item item = split.item(number);
-    step.table.matmul(w, row_range(x, item.row_begin, item.row_end), item.panel_begin,
-                      item.panel_end, out + index(item.row_begin) * stride, stride, mode);
+    const int row_begin = run.begin + item.row_begin;
+    table.matmul(w, row_range(x, row_begin, run.begin + item.row_end), item.panel_begin,
+                 item.panel_end, out + index(row_begin) * stride, stride, mode);
   });
 }
 
@@ -71,14 +84,15 @@ void product(const LlamaStep& step, const PanelMatrix& w, const ActivationRows& 
 // panel are taken in groups that are one.
 class QkvPhase {
  public:
-  QkvPhase(const LlamaStep& step, int layer)
+  QkvPhase(const LlamaStep& step, int layer, const RowRun& run)
       : step_(step),
+        run_(run),
+        table_(table_of(step, run)),
         layer_(step.weights.layers[index(layer)]),
         heads_per_item_(kPanelRows / std::gcd(step.config.head_dim, kPanelRows)),
         q_items_(item_count(step.config.q_heads)),
         kv_items_(item_count(step.config.kv_heads)),
-        rows_(static_cast<int>(step.rows.rows().size())),
-        row_tiles_((rows_ + WorkSplit::kRowTile - 1) / WorkSplit::kRowTile),
+        row_tiles_(WorkSplit::tiles_of(run.rows(), run.is_long)),
         stride_(index(step.config.q_width() + 2 * step.config.kv_width())),
         layer_kv_(step.kv_pool + step.kv_layout.offset(layer, 0, 0)) {
     // A head block is addressed like a block of a cache with one head: head h of block b lies
@@ -94,8 +108,8 @@ class QkvPhase {
     step_.pool.run((kv_items_ + q_items_) * row_tiles_, [&](int number, int) {
       const int item = number / row_tiles_;
       const int tile = number % row_tiles_;
-      const int row_begin = rows_ * tile / row_tiles_;
-      const int row_end = rows_ * (tile + 1) / row_tiles_;
+      const int row_begin = run_.begin + run_.rows() * tile / row_tiles_;
+      const int row_end = run_.begin + run_.rows() * (tile + 1) / row_tiles_;
       if (item < kv_items_) {
         run_keys_and_values(item, row_begin, row_end);
       } else {
@@ -112,9 +126,9 @@ class QkvPhase {
     const int item_panels = heads_per_item_ * step_.config.head_dim / kPanelRows;
     const int panel_begin = item * item_panels;
     const int panel_end = std::min(panel_begin + item_panels, w.panel_count());
-    step_.table.matmul(w, row_range(step_.work.normed, row_begin, row_end), panel_begin, panel_end,
-                       step_.work.qkv + index(row_begin) * stride_ + index(first_col), stride_,
-                       OutputMode::Store);
+    table_.matmul(w, row_range(step_.work.normed, row_begin, row_end), panel_begin, panel_end,
+                  step_.work.qkv + index(row_begin) * stride_ + index(first_col), stride_,
+                  OutputMode::Store);
   }
 
   void rotate(float* heads, int head_count, int row) {
@@ -156,11 +170,12 @@ class QkvPhase {
   }
 
   const LlamaStep& step_;
+  const RowRun run_;
+  const KernelTable& table_;
   const LlamaLayerWeights& layer_;
   const int heads_per_item_;
   const int q_items_;
   const int kv_items_;
-  const int rows_;
   const int row_tiles_;
   const std::size_t stride_;
   std::byte* const layer_kv_;
@@ -205,39 +220,41 @@ void keep_logits_rows(const LlamaStep& step) {
   }
 }
 
-void project_attended(const LlamaStep& step, const LlamaLayerWeights& layer, int rows) {
-  const ActivationRows attended = row_range(step.work.attended, 0, rows);
-  if (reads_quantized(step.table, layer.o)) {
-    for_each_row(step.pool, rows, [&](int row) { step.table.quantize(attended, row, row + 1); });
+void project_attended(const LlamaStep& step, const LlamaLayerWeights& layer, const RowRun& run) {
+  const KernelTable& table = table_of(step, run);
+  const ActivationRows attended = row_range(step.work.attended, run.begin, run.end);
+  if (reads_quantized(table, layer.o)) {
+    for_each_row(step.pool, run.rows(), [&](int row) { table.quantize(attended, row, row + 1); });
   }
-  product(step, layer.o, attended, step.work.residual, OutputMode::Add);
+  product(step, layer.o, step.work.attended, run, step.work.residual, OutputMode::Add);
 }
 
 // gated = silu(gate * normed) * (up * normed), a few columns of both an item.
-void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, int rows) {
-  const WorkSplit split(layer.gate.panel_count(), rows, step.pool.threads());
-  const bool quantize = reads_quantized(step.table, layer.down);
+void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, const RowRun& run) {
+  const KernelTable& table = table_of(step, run);
+  const WorkSplit split(layer.gate.panel_count(), run.rows(), step.pool.threads(), run.is_long);
+  const bool quantize = reads_quantized(table, layer.down);
   const ActivationRows& gated = step.work.gated;
   step.pool.run(split.items(), [&](int number, int worker) {
     const WorkSplit::Item item = split.item(number);
     const WorkerScratch& scratch = step.work.workers[index(worker)];
-    const ActivationRows x = row_range(step.work.normed, item.row_begin, item.row_end);
+    const int row_begin = run.begin + item.row_begin;
+    const ActivationRows x = row_range(step.work.normed, row_begin, run.begin + item.row_end);
     const PanelMatrix gate = panel_range(layer.gate, item.panel_begin, item.panel_end);
     const PanelMatrix up = panel_range(layer.up, item.panel_begin, item.panel_end);
     const std::size_t cols = index(gate.rows);
-    step.table.matmul(gate, x, 0, gate.panel_count(), scratch.gate, cols, OutputMode::Store);
-    step.table.matmul(up, x, 0, up.panel_count(), scratch.up, cols, OutputMode::Store);
+    table.matmul(gate, x, 0, gate.panel_count(), scratch.gate, cols, OutputMode::Store);
+    table.matmul(up, x, 0, up.panel_count(), scratch.up, cols, OutputMode::Store);
     const int first_col = item.panel_begin * kPanelRows;
     for (int row = 0; row < x.rows; ++row) {
       float* gate_row = scratch.gate + index(row) * cols;
       const float* up_row = scratch.up + index(row) * cols;
-      const int step_row = item.row_begin + row;
+      const int step_row = row_begin + row;
       if (quantize) {
         step.table.swiglu(gate_row, up_row, gate.rows, gate_row);
-        ActivationRows part = block_range(gated, step_row, first_col / kQuantBlock,
-                                          (first_col + gate.rows) / kQuantBlock);
+        ActivationRows part = column_range(gated, step_row, first_col, first_col + gate.rows);
         part.f32 = gate_row;
-        step.table.quantize(part, 0, 1);
+        table.quantize(part, 0, 1);
       } else {
         step.table.swiglu(gate_row, up_row, gate.rows,
                           gated.f32 + index(step_row) * index(gated.cols) + index(first_col));
@@ -249,7 +266,8 @@ void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, int ro
 }  // namespace
 
 bool reads_quantized(const kernels::KernelTable& table, const PanelMatrix& w) {
-  return table.numerics == kernels::Numerics::Int8 && kernels::is_quantised(w.type);
+  return table.numerics == kernels::Numerics::Bf16 ||
+         (table.numerics == kernels::Numerics::Int8 && kernels::is_quantised(w.type));
 }
 
 void embed_rows(const LlamaStep& step) {
@@ -267,40 +285,45 @@ void run_layer(const LlamaStep& step, int layer_index) {
     if (step.probe) step.probe(point, layer_index, values, rows, cols);
   };
   int rows = static_cast<int>(step.rows.rows().size());
+  std::span<const RowRun> runs = step.rows.runs();
+  const RowRun logits_run{0, static_cast<int>(step.rows.logits_rows().size()), false};
 
-  norm_rows(step, layer.attn_norm, rows,
-            reads_quantized(step.table, layer.q) || reads_quantized(step.table, layer.k) ||
-                reads_quantized(step.table, layer.v));
+  for (const RowRun& run : runs) {
+    norm_rows(step, layer.attn_norm, run, {&layer.q, &layer.k, &layer.v});
+  }
   probe("attn_norm", step.work.normed.f32, rows, config.hidden);
-  QkvPhase(step, layer_index).run();
+  for (const RowRun& run : runs) QkvPhase(step, layer_index, run).run();
   probe("qkv", step.work.qkv, rows, config.q_width() + 2 * config.kv_width());
 
   if (layer_index + 1 == config.layers) {
     attend_rows(step, layer_index, step.rows.logits_tiles());
     keep_logits_rows(step);
-    rows = static_cast<int>(step.rows.logits_rows().size());
+    rows = logits_run.rows();
     if (rows == 0) return;
+    runs = {&logits_run, 1};
   } else {
     attend_rows(step, layer_index, step.rows.tiles());
   }
   probe("attended", step.work.attended.f32, rows, config.q_width());
-  project_attended(step, layer, rows);
+  for (const RowRun& run : runs) project_attended(step, layer, run);
   probe("attn_residual", step.work.residual, rows, config.hidden);
 
-  norm_rows(step, layer.ffn_norm, rows,
-            reads_quantized(step.table, layer.gate) || reads_quantized(step.table, layer.up));
+  for (const RowRun& run : runs) {
+    norm_rows(step, layer.ffn_norm, run, {&layer.gate, &layer.up});
+  }
   probe("ffn_norm", step.work.normed.f32, rows, config.hidden);
-  project_gated(step, layer, rows);
-  product(step, layer.down, row_range(step.work.gated, 0, rows), step.work.residual,
-          OutputMode::Add);
+  for (const RowRun& run : runs) {
+    project_gated(step, layer, run);
+    product(step, layer.down, step.work.gated, run, step.work.residual, OutputMode::Add);
+  }
   probe("layer_out", step.work.residual, rows, config.hidden);
 }
 
 void compute_logits(const LlamaStep& step, int rows, float* logits) {
-  norm_rows(step, step.weights.output_norm, rows, reads_quantized(step.table, step.weights.head));
+  const RowRun run{0, rows, false};
+  norm_rows(step, step.weights.output_norm, run, {&step.weights.head});
   if (step.probe) step.probe("output_norm", 0, step.work.normed.f32, rows, step.config.hidden);
-  product(step, step.weights.head, row_range(step.work.normed, 0, rows), logits,
-          OutputMode::Store);
+  product(step, step.weights.head, step.work.normed, run, logits, OutputMode::Store);
 }
 
 }  // namespace turnstile::engine

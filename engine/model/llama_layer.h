@@ -11,6 +11,10 @@
 // and KV write after the products of their head, SwiGLU and quantisation after the products of
 // their columns.
 //
+// Rows of long slices and of short ones (step_rows.h) are separate runs of the phases of products,
+// each with its own kernels. After the last attention all rows are short, and so is the head: they
+// are few.
+//
 // In the last layer nothing after attention is computed for rows whose logits nobody wants:
 // residual then holds the logits rows alone, in order.
 //
@@ -36,6 +40,7 @@ struct LlamaStep {
   const LlamaConfig& config;
   const LlamaWeights& weights;
   const kernels::KernelTable& table;
+  const kernels::KernelTable& long_table;  // quantises and multiplies rows of long slices
   kernels::WorkerPool& pool;
   const RopeTable& rope;
   const kernels::KvLayout& kv_layout;
@@ -45,7 +50,7 @@ struct LlamaStep {
   const LadderProbe& probe;
 };
 
-// Whether the products of `w` read quantised activations under the table's numerics.
+// Whether the products of `w` read what the table's quantize() writes.
 bool reads_quantized(const kernels::KernelTable& table, const kernels::PanelMatrix& w);
 
 // residual = the embedding of each row's token.

@@ -24,22 +24,24 @@ void sort_by_cost(std::vector<AttentionTile>& tiles) {
 
 void StepRows::reserve(std::size_t max_rows) {
   rows_.reserve(max_rows);
+  runs_.reserve(max_rows);
   tiles_.reserve(max_rows);
   logits_tiles_.reserve(max_rows);
   logits_rows_.reserve(max_rows);
 }
 
-void StepRows::assign(std::span<const StepSlice> slices) {
+void StepRows::assign(std::span<const StepSlice> slices, std::size_t long_rows) {
   rows_.clear();
+  runs_.clear();
   tiles_.clear();
   logits_tiles_.clear();
   logits_rows_.clear();
-  for (const StepSlice& slice : slices) add_slice(slice);
+  for (const StepSlice& slice : slices) add_slice(slice, slice.tokens.size() >= long_rows);
   sort_by_cost(tiles_);
   sort_by_cost(logits_tiles_);
 }
 
-void StepRows::add_slice(const StepSlice& slice) {
+void StepRows::add_slice(const StepSlice& slice, bool is_long) {
   assert(!slice.tokens.empty() && "a slice has at least one token");
   assert(rows_.size() + slice.tokens.size() <= rows_.capacity() &&
          "a step has at most max_step_tokens tokens");
@@ -54,6 +56,10 @@ void StepRows::add_slice(const StepSlice& slice) {
                      static_cast<int>(position % kernels::kKvBlockTokens)});
   }
   const auto row_count = static_cast<int>(slice.tokens.size());
+  if (runs_.empty() || runs_.back().is_long != is_long) {
+    runs_.push_back({first_row, first_row, is_long});
+  }
+  runs_.back().end = first_row + row_count;
   for (int begin = 0; begin < row_count; begin += kTileRows) {
     tiles_.push_back({&slice, first_row, begin, std::min(begin + kTileRows, row_count)});
   }

@@ -1,8 +1,10 @@
 #include "engine/model/step_workspace.h"
 
+#include <cassert>
 #include <limits>
 
 #include "engine/model/work_split.h"
+#include "kernels/bf16.h"
 #include "kernels/kernel_table.h"
 #include "kernels/panel.h"
 
@@ -36,7 +38,7 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-ActivationRows take_activations(Carver& carver, std::size_t rows, int cols) {
+ActivationRows take_activations(Carver& carver, std::size_t rows, int cols, bool with_bf16) {
   const auto width = static_cast<std::size_t>(cols);
   const std::size_t blocks = width / static_cast<std::size_t>(kQuantBlock);
   ActivationRows x;
@@ -46,16 +48,20 @@ ActivationRows take_activations(Carver& carver, std::size_t rows, int cols) {
   x.q = carver.take<std::int8_t>(rows, width);
   x.scale = carver.take<float>(rows, blocks);
   x.scaled_sum = carver.take<float>(rows, blocks);
+  if (with_bf16) {
+    x.bf16 = carver.take<std::uint16_t>(rows, static_cast<std::size_t>(kernels::bf16_stride(cols)));
+  }
   return x;
 }
 
-void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::size_t rows) {
+void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::size_t rows,
+           bool with_bf16) {
   work.residual = carver.take<float>(rows, static_cast<std::size_t>(config.hidden));
-  work.normed = take_activations(carver, rows, config.hidden);
+  work.normed = take_activations(carver, rows, config.hidden, with_bf16);
   work.qkv = carver.take<float>(
       rows, static_cast<std::size_t>(config.q_width() + 2 * config.kv_width()));
-  work.attended = take_activations(carver, rows, config.q_width());
-  work.gated = take_activations(carver, rows, config.feed_forward);
+  work.attended = take_activations(carver, rows, config.q_width(), with_bf16);
+  work.gated = take_activations(carver, rows, config.feed_forward, with_bf16);
   constexpr auto kItemCols =
       static_cast<std::size_t>(WorkSplit::kMaxItemPanels * kernels::kPanelRows);
   for (WorkerScratch& worker : work.workers) {
@@ -69,16 +75,17 @@ void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::
 }  // namespace
 
 std::optional<StepWorkspace> StepWorkspace::allocate(const LlamaConfig& config,
-                                                     std::size_t max_rows, int threads) {
+                                                     std::size_t max_rows, int threads,
+                                                     bool with_bf16) {
   StepWorkspace work;
   work.workers.resize(static_cast<std::size_t>(threads));
   Carver sizes(nullptr);
-  carve(work, sizes, config, max_rows);
+  carve(work, sizes, config, max_rows, with_bf16);
   auto memory = HugePages::allocate(sizes.used());
   if (!memory) return std::nullopt;
   work.memory = std::move(*memory);
   Carver pieces(work.memory.data());
-  carve(work, pieces, config, max_rows);
+  carve(work, pieces, config, max_rows, with_bf16);
   return work;
 }
 
@@ -86,16 +93,26 @@ ActivationRows row_range(const ActivationRows& x, int begin, int end) {
   const auto first = static_cast<std::size_t>(begin);
   const auto width = static_cast<std::size_t>(x.cols);
   const std::size_t blocks = width / static_cast<std::size_t>(kQuantBlock);
-  return {end - begin, x.cols, x.f32 + first * width, x.q + first * width,
-          x.scale + first * blocks, x.scaled_sum + first * blocks};
+  return {end - begin,
+          x.cols,
+          x.f32 + first * width,
+          x.q + first * width,
+          x.scale + first * blocks,
+          x.scaled_sum + first * blocks,
+          x.bf16 == nullptr ? nullptr : x.bf16 + begin * kernels::bf16_stride(x.cols)};
 }
 
-ActivationRows block_range(const ActivationRows& x, int row, int block_begin, int block_end) {
+ActivationRows column_range(const ActivationRows& x, int row, int begin, int end) {
+  assert(begin % kQuantBlock == 0 && "a part of a row begins with a block");
   const ActivationRows whole = row_range(x, row, row + 1);
-  const auto block = static_cast<std::size_t>(block_begin);
-  const std::size_t col = block * static_cast<std::size_t>(kQuantBlock);
-  return {1, (block_end - block_begin) * kQuantBlock, whole.f32 + col, whole.q + col,
-          whole.scale + block, whole.scaled_sum + block};
+  const int block = begin / kQuantBlock;
+  return {1,
+          end - begin,
+          whole.f32 + begin,
+          whole.q + begin,
+          whole.scale + block,
+          whole.scaled_sum + block,
+          whole.bf16 == nullptr ? nullptr : whole.bf16 + begin};
 }
 
 }  // namespace turnstile::engine

@@ -8,7 +8,8 @@
 //   gated     rows x feed_forward            SwiGLU                  down
 //   worker    gate and up of one work item, attention scratch, one set for each worker
 //
-// All arrays start at 64 bytes. Rows have no gaps.
+// What products read (normed, attended, gated) is there as floats, as int8, and, for models that
+// compute long slices in bf16, as bf16. All arrays start at 64 bytes. Rows have no gaps.
 // Ownership: one span of huge pages; the views stay valid when the workspace is moved.
 #pragma once
 
@@ -39,14 +40,13 @@ struct StepWorkspace {
 
   // nullopt when the memory cannot be had.
   static std::optional<StepWorkspace> allocate(const LlamaConfig& config, std::size_t max_rows,
-                                               int threads);
+                                               int threads, bool with_bf16 = false);
 };
 
 // Rows [begin, end) of x.
 kernels::ActivationRows row_range(const kernels::ActivationRows& x, int begin, int end);
 
-// The 32-column blocks [block_begin, block_end) of one row of x, as a row of their own.
-kernels::ActivationRows block_range(const kernels::ActivationRows& x, int row, int block_begin,
-                                    int block_end);
+// Columns [begin, end) of one row of x, as a row of their own; `begin` is a multiple of 32.
+kernels::ActivationRows column_range(const kernels::ActivationRows& x, int row, int begin, int end);
 
 }  // namespace turnstile::engine

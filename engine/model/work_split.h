@@ -8,6 +8,9 @@
 //          +----+----+----+                 product) and at most kRowTile rows high, so that the
 //                                           activations of an item stay in the L2 cache.
 //
+// Rows of long slices (step_rows.h) are cut into higher and narrower items: their kernels widen the
+// panels of an item once for all its rows, and read rows that are ready as they lie.
+//
 // Which split is used never changes the bits of a result (kernels/kernel_table.h).
 #pragma once
 
@@ -19,16 +22,26 @@ struct WorkSplit {
   static constexpr int kRowTile = 128;
   static constexpr int kItemsPerThread = 8;  // of panels, at least, where the matrix has them
   static constexpr int kMaxItemPanels = 16;
+  static constexpr int kLongRowTile = 512;
+  static constexpr int kLongItemPanels = 4;
+  static_assert(kLongRowTile * kLongItemPanels <= kRowTile * kMaxItemPanels,
+                "an item's results fit the scratch of a worker");
 
   int panels = 0;
   int rows = 0;
   int item_panels = 0;
   int row_tiles = 0;
 
-  WorkSplit(int panel_count, int row_count, int threads) : panels(panel_count), rows(row_count) {
+  WorkSplit(int panel_count, int row_count, int threads, bool is_long)
+      : panels(panel_count), rows(row_count) {
     const int wanted = panels / (kItemsPerThread * threads);
-    item_panels = std::clamp(wanted / 2 * 2, 2, kMaxItemPanels);
-    row_tiles = (rows + kRowTile - 1) / kRowTile;
+    item_panels = std::clamp(wanted / 2 * 2, 2, is_long ? kLongItemPanels : kMaxItemPanels);
+    row_tiles = tiles_of(rows, is_long);
+  }
+
+  static int tiles_of(int rows, bool is_long) {
+    const int tile = is_long ? kLongRowTile : kRowTile;
+    return (rows + tile - 1) / tile;
   }
 
   int items() const { return (panels + item_panels - 1) / item_panels * row_tiles; }

@@ -81,6 +81,7 @@ struct ModelConfig {
   std::string device = "auto";  // auto and cpu mean the same in this build
   std::uint32_t threads = 0;    // 0: chosen and printed
   std::string kernels = "auto";  // or a lower instruction set: "scalar", "avx2", "avx-vnni", ...
+  std::string numerics = "exact";  // or "fast" (engine/loader/kernel_choice.h)
 };
 
 // What the wire, a connection, a body and a stream may cost. 0 = no limit where it says so.

@@ -1,7 +1,12 @@
 // What holds between settings (config_draft.h).
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "gateway/config/config_draft.h"
 #include "gateway/config/quantity.h"
 #include "gateway/config/speculative_config.h"
+#include "gateway/config/suggestion.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -38,6 +43,11 @@ void check_models(ConfigDraft& draft) {
     if (model.device != "auto" && model.device != "cpu") {
       draft.fail("models.device",
                  "other than \"auto\" and \"cpu\" is not available in this build: use \"cpu\".");
+    }
+    constexpr std::array<std::string_view, 2> kNumerics{"exact", "fast"};
+    if (std::find(kNumerics.begin(), kNumerics.end(), model.numerics) == kNumerics.end()) {
+      draft.fail("models.numerics",
+                 "must be \"exact\" or \"fast\"" + suggestion(model.numerics, kNumerics) + ".");
     }
     if (model.max_num_batched_tokens < model.max_num_seqs) {
       draft.fail("models.max_num_batched_tokens",

@@ -61,6 +61,7 @@ void visit_settings(ModelConfig& model, SettingVisitor& visitor) {
   visitor.text("device", model.device);
   visitor.count("threads", model.threads, {0, 1'024});
   visitor.text("kernels", model.kernels);
+  visitor.text("numerics", model.numerics);
 }
 
 void visit_settings(LimitsConfig& limits, SettingVisitor& visitor) {

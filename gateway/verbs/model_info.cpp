@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "engine/loader/gguf.h"
+#include "engine/loader/kernel_choice.h"
 #include "engine/model/llama_config.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
@@ -90,6 +91,15 @@ void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& confi
   row(out, "sequences that fit", sequences_that_fit(config, position_bytes));
 }
 
+// What a server on this machine would compute with, for both values of `numerics`.
+void print_kernels(std::ostream& out) {
+  const auto choice = engine::choose_kernels("auto", "fast");
+  if (!choice) return;
+  row(out, "kernels", choice->instruction_set);
+  row(out, "numerics", choice->remark.empty() ? "exact; or " + choice->numerics
+                                              : "exact; " + choice->remark);
+}
+
 }  // namespace
 
 ExitCode run(const ModelInfoOptions& options, Surroundings around) {
@@ -121,6 +131,7 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   const LoadedTokenizer tokenizer = engine::Tokenizer::from_gguf(*file);
   print_tokenizer(*file, tokenizer, out);
   if (config) print_memory(*file, *config, out);
+  print_kernels(out);
   std::string answer = "yes";
   if (!tokenizer) answer = "no: " + sentence(tokenizer.error());
   if (!config) answer = "no: " + sentence(config.error());

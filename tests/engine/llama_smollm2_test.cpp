@@ -110,8 +110,13 @@ class SmolLm2 : public ::testing::Test {
     file_.emplace(std::move(*file));
   }
 
-  std::unique_ptr<engine::LlamaModel> load(kernels::Level level, kernels::Numerics numerics) {
+  std::unique_ptr<engine::LlamaModel> load(kernels::Level level, kernels::Numerics numerics,
+                                           bool fast = false) {
     engine::LlamaOptions options;
+    if (fast) {
+      options.long_slice_table =
+          &kernels::kernel_table(kernels::Level::Scalar, kernels::Numerics::Bf16);
+    }
     options.level = level;
     options.numerics = numerics;
     options.threads = 2;
@@ -256,6 +261,23 @@ TEST_F(SmolLm2, ScalarIntegerKernelsMeetTheInt8BoundOnThreeLines) {
   for (const GoldenLine& line : lines) compare(*model, line, 0.5, deviation);
   std::printf("%d steps: chosen mean %.4f max %.4f, top-10 max %.4f\n", deviation.steps,
               deviation.chosen_mean(), deviation.chosen_max, deviation.top_max);
+  EXPECT_LE(deviation.chosen_mean(), 0.06);
+  EXPECT_LE(deviation.chosen_max, 0.8);
+  EXPECT_LE(deviation.top_max, 1.5);
+  EXPECT_EQ(deviation.wrong_ids, 0);
+}
+
+// `numerics = "fast"`, its bf16 products on the Scalar level, which computes few tokens a second:
+// one line, whose prompt is one long chunk.
+TEST_F(SmolLm2, FastNumericsMeetTheInt8BoundOnALine) {
+  const auto model = load(kernels::best_level(), kernels::Numerics::Int8, /*fast=*/true);
+  const GoldenLine line = golden_lines().at(17);
+  ASSERT_GT(line.prompt.size(), engine::kLongSliceRows);
+  Deviation deviation;
+  compare(*model, line, 0.5, deviation);
+  std::printf("%d steps: chosen mean %.4f max %.4f, top-10 max %.4f\n", deviation.steps,
+              deviation.chosen_mean(), deviation.chosen_max, deviation.top_max);
+  EXPECT_GT(deviation.steps, 20);
   EXPECT_LE(deviation.chosen_mean(), 0.06);
   EXPECT_LE(deviation.chosen_max, 0.8);
   EXPECT_LE(deviation.top_max, 1.5);

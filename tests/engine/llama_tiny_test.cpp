@@ -24,14 +24,23 @@ namespace {
 
 using engine::TokenId;
 
+// Every product that `numerics = "fast"` may compute in bf16 is, whatever the length of its slice.
+void compute_in_bf16(engine::LlamaOptions& options) {
+  options.long_slice_table =
+      &kernels::kernel_table(kernels::Level::Scalar, kernels::Numerics::Bf16);
+  options.long_slice_rows = 1;
+}
+
 std::unique_ptr<engine::LlamaModel> load_tiny(const std::string& family, kernels::Level level,
-                                              kernels::Numerics numerics, int threads) {
+                                              kernels::Numerics numerics, int threads,
+                                              bool in_bf16 = false) {
   const auto file = engine::GgufFile::open(tests::golden_path("tiny/" + family + "/model.gguf"));
   EXPECT_TRUE(file) << file.error().where << ": " << file.error().what;
   engine::LlamaOptions options;
   options.level = level;
   options.numerics = numerics;
   options.threads = threads;
+  if (in_bf16) compute_in_bf16(options);
   auto model = engine::LlamaModel::load(*file, options);
   EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
   EXPECT_TRUE((*model)->reserve(16, 256, tests::kForcingLogitsRows));
@@ -118,6 +127,14 @@ TEST(LlamaTiny, EveryLevelWithHalfPrecisionCacheStaysWithinItsBound) {
   }
 }
 
+TEST(LlamaTiny, ProductsInBf16StayWithinTheBoundOfAHalfPrecisionCache) {
+  for (const char* family : kFamilies) {
+    const auto model =
+        load_tiny(family, kernels::best_level(), kernels::Numerics::Int8, 2, /*in_bf16=*/true);
+    check_family(family, *model, kHalfCache);
+  }
+}
+
 // Predictions inside a step (slices of one token) are those of a sequence fed at once.
 TEST(LlamaTiny, EveryPositionPredictsTheReferenceArgmax) {
   simdjson::dom::parser parser;
@@ -143,11 +160,12 @@ TEST(LlamaTiny, EveryPositionPredictsTheReferenceArgmax) {
 
 // Random prompt, last logits.
 std::vector<float> logits_of(const engine::GgufFile& file, kernels::Level level,
-                             kernels::Numerics numerics) {
+                             kernels::Numerics numerics, bool in_bf16 = false) {
   engine::LlamaOptions options;
   options.level = level;
   options.numerics = numerics;
   options.threads = 2;
+  if (in_bf16) compute_in_bf16(options);
   auto model = engine::LlamaModel::load(file, options);
   EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;
   EXPECT_TRUE((*model)->reserve(8, 100, 1));
@@ -179,6 +197,11 @@ void check_every_level(const tests::LlamaShape& shape, std::uint32_t seed) {
     EXPECT_LE(relative_error(logits_of(*file, level, kernels::Numerics::Int8), expected), 0.06)
         << kernels::to_string(level);
   }
+  EXPECT_LE(relative_error(
+                logits_of(*file, kernels::best_level(), kernels::Numerics::Int8, /*in_bf16=*/true),
+                expected),
+            0.06)
+      << "bf16";
 }
 
 TEST(LlamaTiny, IntegerPathStaysNearTheReferenceForSpecialShapes) {
