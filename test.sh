@@ -3,7 +3,8 @@
 # 'N passed, N failed'. Exit code 0 only when none failed. The steps, in order:
 #   1. release build with all suites (unit, sim, tidy), on the real model
 #   2. the running binary: the official client, faults, records (tests/e2e)
-#   3. address and undefined-behaviour sanitizers over kernels, engine and policy
+#   3. address and undefined-behaviour sanitizers over kernels, engine and policy, the simulation of
+#      the policy included
 #   4. thread sanitizer over what crosses threads (the tests of suite 'tsan')
 #   5. clang reads the core, so that the tree stays in the subset both compilers take
 set -euo pipefail
@@ -64,14 +65,16 @@ is above); check the network and pip's package index and start again."
 
 step 'address and undefined-behaviour sanitizers'
 # GCC gives false warnings for such code; the release build has the strict set. Reports need
-# lines (-g1), not variables, which would double the compile time.
-sanitizer_options=(-Db_lundef=false -Doptimization=1 -Dcpp_args=-g1 -Dwarning_level=0
+# lines (-g1), not variables, which would double the compile time; so would -O1, most of it in what
+# the undefined-behaviour sanitizer added.
+sanitizer_options=(-Db_lundef=false -Doptimization=g -Dcpp_args=-g1 -Dwarning_level=0
   -Dwerror=false)
 configure build-asan -Dcore_only=true -Db_sanitize=address,undefined "${sanitizer_options[@]}"
-mapfile -t programs < <(programs_of build-asan unit)
+mapfile -t programs < <(programs_of build-asan unit; programs_of build-asan sim)
 build build-asan "${programs[@]}"
-ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-  run_suites asan build-asan --suite unit --timeout-multiplier 6
+TURNSTILE_SIM_SEEDS=500 ASAN_OPTIONS=detect_stack_use_after_return=1 \
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+  run_suites asan build-asan --suite unit --suite sim --timeout-multiplier 6
 
 step 'thread sanitizer'
 configure build-tsan -Db_sanitize=thread "${sanitizer_options[@]}"

@@ -316,7 +316,8 @@ TEST(KeyStore, AKeyThatTheConnectionHasShownIsCheckedLikeANewOne) {
 
   // The entries move, and one of them is revoked.
   ASSERT_TRUE(ask(other));
-  const auto edited = with_revoked(file_with(other, "bert"), "bert", false);
+  const auto more = with_key(file_with(other, "bert"), entry_for(make_secret(f.random), "carl"));
+  const auto edited = with_revoked(*more, "bert", false);
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
   ASSERT_EQ(store->reload_if_changed(), KeyReload::Applied);
   EXPECT_EQ(ask(other).error().why, AuthFailure::Disabled);
