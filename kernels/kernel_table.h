@@ -13,10 +13,15 @@
 // cheaper than subtracting an integer that would have to be looked up). Q6_K, whose scales are 16
 // columns wide, has one exact integer a block, s0 * sum of (u-32)*q over the first 16 columns plus
 // s1 * the same over the last 16, and only the first of the two steps;
-// attention over chunks of kAttentionChunk positions counted from position 0, chunk results merged
-// in order.
+// attention over chunks of kAttentionChunk positions counted from position 0, each chunk alone, and
+// the results of chunks merged in order (kernels/attention_parts.h).
+// Attention over an Int8 cache: q of a head becomes 16-bit integers, q16 = round(q * 32767/max|q|),
+//   score = float(sum q16*k8) * (key scale * (max|q|/32767/sqrt(head_dim)))
+// and so do the weights of a chunk, w = exp(score - max), p16 = round(w*v_scale * 32767/max), so
+// that both sums of products are exact integers and only K and V have lost anything.
 // Under Numerics::Int8 quantize and the products with quantised weights are equal bit for bit on
-// all levels (tests compare them); the other operations differ in the last bits between levels.
+// all levels (tests compare them), and so is attention over an Int8 cache; the other operations
+// differ in the last bits between levels.
 //
 // Numerics::Bf16 is for long chunks of prompts: activations and dequantised weights of every type
 // are rounded to bf16 (bf16.h), and products are reduced in 32 columns after another,
@@ -59,6 +64,15 @@ struct AttentionRows {
   int q_heads = 0;               // a multiple of kv_heads; heads of a group share K and V loads
   int first_position = 0;        // row r sees positions 0 .. first_position + r
   const BlockId* blocks = nullptr;
+
+  // Null: attend() fills `out`. Otherwise it computes chunks [chunk_begin, chunk_end) alone and
+  // leaves their results here for merge_attention_parts(): work for several threads. An array
+  // (row, q_heads, part_chunks) of parts (attention_parts.h), the first row being `parts_row`.
+  float* parts = nullptr;
+  int parts_row = 0;
+  int part_chunks = 0;  // at least the chunks of the last row
+  int chunk_begin = 0;
+  int chunk_end = 0;
 };
 
 struct KernelTable {

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_exp.h"
@@ -54,11 +55,49 @@ __m256 gated(__m256 gate, __m256 up) {
   return _mm256_mul_ps(_mm256_div_ps(gate, _mm256_add_ps(one, decay)), up);
 }
 
-// Eight floats as halves, clamped so that neither infinity nor NaN enters the cache.
+// Eight floats, clamped so that neither infinity nor NaN enters the cache.
+__m256 half_range(const float* from) {
+  const __m256 v = _mm256_min_ps(_mm256_loadu_ps(from), _mm256_set1_ps(kLargestHalf));
+  return _mm256_max_ps(v, _mm256_set1_ps(-kLargestHalf));
+}
+
 __m128i to_halves(const float* from) {
-  __m256 v = _mm256_min_ps(_mm256_loadu_ps(from), _mm256_set1_ps(kLargestHalf));
-  v = _mm256_max_ps(v, _mm256_set1_ps(-kLargestHalf));
-  return _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT);
+  return _mm256_cvtps_ph(half_range(from), _MM_FROUND_TO_NEAREST_INT);
+}
+
+// `head_dim` floats as bytes; returns their scale (kv_block.h).
+float to_bytes(const float* from, std::ptrdiff_t head_dim, std::int8_t* to) {
+  __m256 sizes = _mm256_setzero_ps();
+  for (std::ptrdiff_t d = 0; d < head_dim; d += 8) {
+    sizes = _mm256_max_ps(sizes, magnitude(half_range(from + d)));
+  }
+  const float largest = max_lanes(sizes);
+  const bool is_zero = largest < kSmallestScaled;
+  const __m256 inverse = _mm256_set1_ps(is_zero ? 0.0F : 127.0F / largest);
+  for (std::ptrdiff_t d = 0; d < head_dim; d += 8) {
+    const __m256i wide = _mm256_cvtps_epi32(_mm256_mul_ps(half_range(from + d), inverse));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + d), _mm_packs_epi16(words, words));
+  }
+  return is_zero ? 0.0F : largest / 127.0F;
+}
+
+// One position of one kv head.
+void write_int8(const KvLayout& layout, std::byte* head_block, int slot, const float* k,
+                const float* v) {
+  const std::ptrdiff_t dim = layout.head_dim;
+  auto* keys = reinterpret_cast<std::int8_t*>(head_block) + 2 * slot;
+  auto* values = reinterpret_cast<std::int8_t*>(head_block + layout.plane_bytes()) +
+                 slot / 2 * 2 * dim + slot % 2;
+  auto* scales = reinterpret_cast<float*>(head_block + 2 * layout.plane_bytes());
+  std::int8_t bytes[kMaxInt8HeadDim];
+  scales[slot] = to_bytes(k, dim, bytes);
+  for (std::ptrdiff_t d = 0; d < dim; d += 2) {
+    std::memcpy(keys + d * kKvBlockTokens, bytes + d, 2);
+  }
+  scales[kKvBlockTokens + slot] = to_bytes(v, dim, bytes);
+  for (std::ptrdiff_t d = 0; d < dim; ++d) values[2 * d] = bytes[d];
 }
 
 }  // namespace
@@ -154,7 +193,12 @@ void kv_write(const KvLayout& layout, std::byte* layer_kv, BlockId block, int sl
   assert(layout.head_dim % 8 == 0 && "whole vectors");
   const std::ptrdiff_t dim = layout.head_dim;
   for (int h = 0; h < layout.kv_heads; ++h) {
-    auto* keys = reinterpret_cast<std::uint16_t*>(layer_kv + layout.offset(0, block, h));
+    std::byte* head_block = layer_kv + layout.offset(0, block, h);
+    if (layout.type == KvType::Int8) {
+      write_int8(layout, head_block, slot, k + h * dim, v + h * dim);
+      continue;
+    }
+    auto* keys = reinterpret_cast<std::uint16_t*>(head_block);
     std::uint16_t* values = keys + (kKvBlockTokens + slot) * dim;
     for (std::ptrdiff_t d = 0; d < dim; d += 8) {
       alignas(16) std::uint16_t column[8];

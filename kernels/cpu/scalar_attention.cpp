@@ -1,11 +1,12 @@
-// Attention of the Scalar level: one query head at a time, softmax kept running over chunks.
+// Attention of the Scalar level over F16 and F32 caches: one query head and one chunk at a time.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "kernels/attention_parts.h"
 #include "kernels/cpu/scalar.h"
+#include "kernels/cpu/scalar_int8_attention.h"
 #include "kernels/half_float.h"
 
 namespace turnstile::kernels::scalar {
@@ -22,11 +23,6 @@ float element(KvType type, const std::byte* base, std::size_t index) {
   return half_to_float(half);
 }
 
-struct Running {
-  float largest = -std::numeric_limits<float>::infinity();
-  float sum = 0.0F;
-};
-
 // Scores of the 16 positions of one block.
 void score_block(const KvLayout& layout, const std::byte* keys, const float* q, float factor,
                  float* scores) {
@@ -40,28 +36,26 @@ void score_block(const KvLayout& layout, const std::byte* keys, const float* q, 
   for (int t = 0; t < kKvBlockTokens; ++t) scores[t] = sum[t] * factor;
 }
 
-// One chunk of `count` visible positions; `head_base(block index)` is the head block.
-template <typename HeadBase>
-void attend_chunk(const KvLayout& layout, HeadBase head_base, const float* q, int first, int count,
-                  Running& running, float* scores, float* out) {
+void attend_chunk(const ChunkOfHead& chunk, const float* q, float* scores, float* part) {
+  const KvLayout& layout = *chunk.layout;
   const std::size_t dim = static_cast<std::size_t>(layout.head_dim);
   const float factor = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
-  for (int t = 0; t < count; t += kKvBlockTokens) {
-    score_block(layout, head_base((first + t) / kKvBlockTokens), q, factor, scores + t);
+  for (int t = 0; t < chunk.count; t += kKvBlockTokens) {
+    score_block(layout, chunk.head_block(t), q, factor, scores + t);
   }
-  const float largest = std::max(running.largest, *std::max_element(scores, scores + count));
-  const float rescale = std::exp(running.largest - largest);
-  running.largest = largest;
-  running.sum *= rescale;
-  for (std::size_t d = 0; d < dim; ++d) out[d] *= rescale;
-  for (int t = 0; t < count; ++t) {
+  const float largest = *std::max_element(scores, scores + chunk.count);
+  float sum = 0.0F;
+  float* out = part + kPartHeader;
+  std::fill_n(out, dim, 0.0F);
+  for (int t = 0; t < chunk.count; ++t) {
     const float p = std::exp(scores[t] - largest);
-    running.sum += p;
-    const std::byte* values = head_base((first + t) / kKvBlockTokens) +
-                              dim * kKvBlockTokens * layout.element_bytes();
-    const std::size_t row = static_cast<std::size_t>((first + t) % kKvBlockTokens) * dim;
+    sum += p;
+    const std::byte* values = chunk.head_block(t) + layout.plane_bytes();
+    const std::size_t row = static_cast<std::size_t>(t % kKvBlockTokens) * dim;
     for (std::size_t d = 0; d < dim; ++d) out[d] += p * element(layout.type, values, row + d);
   }
+  part[0] = largest;
+  part[1] = sum;
 }
 
 }  // namespace
@@ -72,22 +66,35 @@ void attend(const KvLayout& layout, const std::byte* layer_kv, const AttentionRo
   assert(row_begin >= 0 && row_end <= rows.rows && "rows of this sequence");
   const int group = rows.q_heads / layout.kv_heads;
   const std::size_t dim = static_cast<std::size_t>(layout.head_dim);
-  const auto head_base = [&](int block_index) {
-    return layer_kv + layout.offset(0, rows.blocks[block_index], kv_head);
-  };
+  float* running = scratch + kAttentionChunk;
+  float* next = running + attention_part_floats(layout.head_dim);
   for (int r = row_begin; r < row_end; ++r) {
     const int visible = rows.first_position + r + 1;
+    const int begin = rows.parts == nullptr ? 0 : rows.chunk_begin;
+    const int end = rows.parts == nullptr ? attention_chunks(visible)
+                                          : std::min(rows.chunk_end, attention_chunks(visible));
     for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       const std::size_t head = static_cast<std::size_t>(h) * dim;
       const float* q = rows.q + static_cast<std::size_t>(r) * rows.q_stride + head;
-      float* out = rows.out + static_cast<std::size_t>(r) * rows.out_stride + head;
-      std::fill_n(out, layout.head_dim, 0.0F);
-      Running running;
-      for (int first = 0; first < visible; first += kAttentionChunk) {
-        attend_chunk(layout, head_base, q, first, std::min(kAttentionChunk, visible - first),
-                     running, scratch, out);
+      for (int c = begin; c < end; ++c) {
+        const int first = c * kAttentionChunk;
+        const ChunkOfHead chunk{&layout, layer_kv + layout.offset(0, 0, kv_head),
+                                rows.blocks + first / kKvBlockTokens,
+                                std::min(kAttentionChunk, visible - first)};
+        float* part = rows.parts != nullptr ? attention_part(layout, rows, r, h, c)
+                      : c == 0              ? running
+                                            : next;
+        if (layout.type == KvType::Int8) {
+          attend_int8_chunk(chunk, q, scratch, part);
+        } else {
+          attend_chunk(chunk, q, scratch, part);
+        }
+        if (part == next) fold_attention_part(running, next, layout.head_dim);
       }
-      for (int d = 0; d < layout.head_dim; ++d) out[d] /= running.sum;
+      if (rows.parts == nullptr) {
+        finish_attention(running, layout.head_dim,
+                         rows.out + static_cast<std::size_t>(r) * rows.out_stride + head);
+      }
     }
   }
 }

@@ -17,16 +17,46 @@ float round_to_even(float x) {
   return (x + kMagic) - kMagic;
 }
 
+// Written so that NaN becomes a number, see kLargestHalf.
+float half_range(float value) {
+  const float below = value < kLargestHalf ? value : kLargestHalf;
+  return below > -kLargestHalf ? below : -kLargestHalf;
+}
+
 void store_element(KvType type, std::byte* to, float value) {
   if (type == KvType::F32) {
     std::memcpy(to, &value, sizeof value);
     return;
   }
-  // Written so that NaN becomes a number, see kLargestHalf.
-  const float below = value < kLargestHalf ? value : kLargestHalf;
-  const float bounded = below > -kLargestHalf ? below : -kLargestHalf;
-  const std::uint16_t half = float_to_half(bounded);
+  const std::uint16_t half = float_to_half(half_range(value));
   std::memcpy(to, &half, sizeof half);
+}
+
+// One head of one position as bytes, and its scale. A key's bytes are pairs of dimensions, 32 bytes
+// apart; a value's are every second byte (kv_block.h).
+float store_bytes(const float* from, int head_dim, bool is_key, std::byte* to) {
+  float largest = 0.0F;
+  for (int d = 0; d < head_dim; ++d) largest = std::max(largest, std::fabs(half_range(from[d])));
+  const float scale = largest < kSmallestScaled ? 0.0F : largest / 127.0F;
+  const float inverse = largest < kSmallestScaled ? 0.0F : 127.0F / largest;
+  for (int d = 0; d < head_dim; ++d) {
+    const auto q = static_cast<std::int8_t>(round_to_even(half_range(from[d]) * inverse));
+    to[is_key ? d / 2 * 2 * kKvBlockTokens + d % 2 : 2 * d] = static_cast<std::byte>(q);
+  }
+  return scale;
+}
+
+// One position of one kv head.
+void write_int8(const KvLayout& layout, std::byte* keys, std::size_t slot, const float* k,
+                const float* v) {
+  std::byte* values = keys + layout.plane_bytes();
+  std::byte* scales = values + layout.plane_bytes();
+  const std::size_t pair_bytes = 2 * static_cast<std::size_t>(layout.head_dim);
+  const float k_scale = store_bytes(k, layout.head_dim, true, keys + 2 * slot);
+  const float v_scale =
+      store_bytes(v, layout.head_dim, false, values + slot / 2 * pair_bytes + slot % 2);
+  std::memcpy(scales + sizeof(float) * slot, &k_scale, sizeof k_scale);
+  std::memcpy(scales + sizeof(float) * (kKvBlockTokens + slot), &v_scale, sizeof v_scale);
 }
 
 }  // namespace
@@ -85,7 +115,12 @@ void kv_write(const KvLayout& layout, std::byte* layer_kv, BlockId block, int sl
   const std::size_t at = static_cast<std::size_t>(slot);
   for (int h = 0; h < layout.kv_heads; ++h) {
     std::byte* keys = layer_kv + layout.offset(0, block, h);
-    std::byte* values = keys + dim * kKvBlockTokens * size;
+    if (layout.type == KvType::Int8) {
+      const std::size_t head = static_cast<std::size_t>(h) * dim;
+      write_int8(layout, keys, at, k + head, v + head);
+      continue;
+    }
+    std::byte* values = keys + layout.plane_bytes();
     for (std::size_t d = 0; d < dim; ++d) {
       const std::size_t from = static_cast<std::size_t>(h) * dim + d;
       store_element(layout.type, keys + (d * kKvBlockTokens + at) * size, k[from]);

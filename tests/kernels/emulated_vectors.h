@@ -62,6 +62,17 @@ Vector emulated_fmadd(Vector a, Vector b, Vector c) {
   return c;
 }
 
+// The low halves of sixteen integers.
+simde__m256i emulated_cvtepi32_epi16(simde__m512i integers) {
+  std::int32_t in[16];
+  std::int16_t out[16];
+  std::memcpy(in, &integers, sizeof in);
+  for (int i = 0; i < 16; ++i) out[i] = static_cast<std::int16_t>(in[i]);
+  simde__m256i words;
+  std::memcpy(&words, out, sizeof out);
+  return words;
+}
+
 }  // namespace
 #undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtepi8_epi32
@@ -74,4 +85,5 @@ Vector emulated_fmadd(Vector a, Vector b, Vector c) {
 #define _mm256_fmadd_ps(a, b, c) emulated_fmadd<simde__m256>(a, b, c)
 #define _mm512_fmadd_ps(a, b, c) emulated_fmadd<simde__m512>(a, b, c)
 #define _mm512_cvtph_ps(halves) emulated_cvtph_ps(halves)
+#define _mm512_cvtepi32_epi16(integers) emulated_cvtepi32_epi16(integers)
 #define _mm512_cvtepi32_ps(integers) emulated_cvtepi32_ps(integers)

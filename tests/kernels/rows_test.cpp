@@ -205,7 +205,66 @@ TEST(KvWrite, PutsKeysByDimensionAndValuesByPosition) {
   }
 }
 
+TEST(KvWrite, PutsBytesInPairsWithAScaleForEachHeadOfAPosition) {
+  std::mt19937 random(7);
+  const KvLayout layout = small_layout(KvType::Int8, 24);
+  const std::vector<float> k = random_floats(72, random);
+  std::vector<float> v = random_floats(72, random);
+  std::fill_n(v.begin() + 24, 24, 0.0F);  // a head of zeros has no scale
+  constexpr std::size_t kSlot = 5;
+  for (const KernelTable* table : all_tables()) {
+    SCOPED_TRACE(trace_of(*table));
+    std::vector<std::byte> pool(layout.pool_bytes());
+    table->kv_write(layout, pool.data() + layout.offset(1, 0, 0), 2, kSlot, k.data(), v.data());
+    for (int head = 0; head < 3; ++head) {
+      const std::byte* keys = pool.data() + layout.offset(1, 2, head);
+      const std::byte* values = keys + 24 * 16;
+      float scales[32];
+      std::memcpy(scales, values + 24 * 16, sizeof scales);
+      const auto check = [&](const std::vector<float>& from, std::size_t d, float scale,
+                             std::byte byte) {
+        const auto first = from.begin() + head * 24;
+        float largest = 0.0F;
+        for (auto at = first; at != first + 24; ++at) largest = std::max(largest, std::fabs(*at));
+        EXPECT_EQ(scale, largest / 127.0F);
+        const float inverse = largest == 0.0F ? 0.0F : 127.0F / largest;
+        EXPECT_EQ(static_cast<int>(static_cast<std::int8_t>(byte)),
+                  static_cast<int>(std::nearbyint(first[static_cast<std::ptrdiff_t>(d)] * inverse)));
+      };
+      for (std::size_t d = 0; d < 24; ++d) {
+        check(k, d, scales[kSlot], keys[d / 2 * 32 + kSlot * 2 + d % 2]);
+        check(v, d, scales[16 + kSlot], values[kSlot / 2 * 48 + d * 2 + kSlot % 2]);
+      }
+      for (std::size_t slot = 0; slot < 16; ++slot) {
+        if (slot == kSlot) continue;
+        EXPECT_EQ(scales[slot] + scales[16 + slot], 0.0F);
+      }
+    }
+  }
+}
+
 // A block is reused by other owners, who multiply what they have not written by zero.
+TEST(KvWrite, NeverLetsInfinityOrNanIntoAnInt8Cache) {
+  const KvLayout layout = small_layout(KvType::Int8, 16);
+  std::vector<float> k(48, std::numeric_limits<float>::infinity());
+  std::vector<float> v(48, std::numeric_limits<float>::quiet_NaN());
+  k[1] = -1e9F;
+  v[1] = 70000.0F;
+  std::vector<std::byte> first;
+  for (const KernelTable* table : all_tables()) {
+    SCOPED_TRACE(trace_of(*table));
+    std::vector<std::byte> pool(layout.pool_bytes());
+    table->kv_write(layout, pool.data(), 1, 3, k.data(), v.data());
+    float scales[32];
+    std::memcpy(scales, pool.data() + layout.offset(0, 1, 0) + 2 * 16 * 16, sizeof scales);
+    EXPECT_EQ(scales[3], 65504.0F / 127.0F);
+    EXPECT_EQ(scales[16 + 3], 65504.0F / 127.0F);
+    if (first.empty()) first = pool;
+    EXPECT_EQ(pool, first);
+  }
+}
+
+// The same for halves.
 TEST(KvWrite, NeverLetsInfinityOrNanIntoAHalfCache) {
   const KvLayout layout = small_layout(KvType::F16, 16);
   std::vector<float> k(48, std::numeric_limits<float>::infinity());
