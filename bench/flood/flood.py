@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Every promise of admission control, measured on the running server.
+
+    flood.py [--only PART ...] [--rounds N] [--seconds S] [--peer PATH/llama-server ...]
+             [--litellm VENV] [--smg VENV]
+
+  people     interactive requests among 48 batch clients: first token, gaps, batch throughput
+  peers      the same with llama-server, LiteLLM and SMG in front of it, Turnstile in the same run
+  crowd      200 clients that leave after 0.5 s, and the request after them
+  demo       demo requests into the flood: the wait for dispatch
+  weights    three backlogged teams, weights 1:1:3
+  floor      batch under a flood of demo
+  budgets    40 clients on a token budget, three ways to charge
+  retries    clients that obey Retry-After, by code
+  overload   prediction at 1.75 times the capacity
+  aborts     10,000 clients that leave at random times: what is left behind
+
+Writes OUT/DATE-CPU/flood-NAME.json and .md. Exit codes: 0 every bar was met, 1 one was missed or
+the client was the limit, 3 something is missing.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+import process_figures  # noqa: E402
+from budgets import budgets  # noqa: E402
+from people import people_at_peers, people_in_a_flood  # noqa: E402
+from leaving import aborts, crowd  # noqa: E402
+from overload import overload  # noqa: E402
+from retries import obedience  # noqa: E402
+from shares import demo, floor, weights  # noqa: E402
+from sheet import Sheet  # noqa: E402
+
+PARTS = {"people": people_in_a_flood, "peers": people_at_peers, "crowd": crowd, "demo": demo,
+         "weights": weights, "floor": floor, "budgets": budgets, "retries": obedience,
+         "overload": overload, "aborts": aborts}
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turnstile", type=pathlib.Path, default=ROOT / "build/gateway/turnstile")
+    parser.add_argument("--load", type=pathlib.Path,
+                        default=ROOT / "build/bench/load/turnstile-load")
+    parser.add_argument("--model", type=pathlib.Path,
+                        default=ROOT / ".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", action="append", choices=PARTS, help="all when none is named")
+    parser.add_argument("--rounds", type=int, default=3, help="of people and peers")
+    parser.add_argument("--seconds", type=int, default=60, help="of each measured window")
+    parser.add_argument("--peer-seconds", type=int, default=60, help="the same for peers")
+    parser.add_argument("--aborts", type=int, default=10_000)
+    parser.add_argument("--peer", type=pathlib.Path, action="append", default=[],
+                        help="a llama-server; the first is behind LiteLLM and SMG")
+    parser.add_argument("--litellm", type=pathlib.Path, help="a virtual environment")
+    parser.add_argument("--litellm-batch-slots", type=int, action="append",
+                        help="requests that its batch name may run; several are tried in turn")
+    parser.add_argument("--smg", type=pathlib.Path, help="a virtual environment")
+    parser.add_argument("--smg-reserved", type=int, action="append",
+                        help="slots that it keeps for people; several are tried in turn")
+    parser.add_argument("--name", default="run", help="part of the names of the result files")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
+    arguments = parser.parse_args()
+    arguments.litellm_batch_slots = arguments.litellm_batch_slots or [4, 12]
+    arguments.smg_reserved = arguments.smg_reserved or [4]
+    return arguments
+
+
+def main():
+    arguments = options()
+    needed = [arguments.turnstile, arguments.load, arguments.model, *arguments.peer]
+    needed += [folder / f"bin/{program}" for folder, program in
+               ((arguments.litellm, "litellm"), (arguments.smg, "smg")) if folder]
+    for path in needed:
+        if not path.is_file():
+            print(f"flood.py: there is no {path}; bench/flood/README.md says how to get it.",
+                  file=sys.stderr)
+            return 3
+    arguments.peer = [path.resolve() for path in arguments.peer]
+
+    machine = process_figures.machine()
+    process_figures.warn_when_busy(machine)
+    sheet = Sheet()
+    for part in arguments.only or PARTS:
+        print(part, flush=True)
+        sheet.measure(part, PARTS[part], arguments)
+    folder = process_figures.results_folder(arguments.out, machine)
+    keep = {"machine": machine, "rounds": arguments.rounds, "seconds": arguments.seconds,
+            "peer_seconds": arguments.peer_seconds, "servers": sheet.servers,
+            "others": sheet.others, "lines": sheet.lines, "runs": sheet.runs}
+    (folder / f"flood-{arguments.name}.json").write_text(json.dumps(keep, indent=1) + "\n")
+    (folder / f"flood-{arguments.name}.md").write_text(sheet.table())
+    print("\n" + sheet.table())
+    return 1 if any(line["met"] is False or line["client_limits"] for line in sheet.lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
