@@ -69,7 +69,10 @@ void Scheduler::open_prompt_budget(const StepPlan& plan) {
     if (wanted > 0.0F && (gap_ms == 0.0F || wanted < gap_ms)) gap_ms = wanted;
   }
   if (gap_ms == 0.0F) return;
-  prompt_budget_ms_ = kGapShare * static_cast<double>(gap_ms) - cost_.predict_ms(plan.work);
+  const double allowed_ms = kGapShare * static_cast<double>(gap_ms);
+  const double decodes_ms = cost_.predict_ms(plan.work);
+  prompt_budget_ms_ = decodes_ms < allowed_ms ? allowed_ms - decodes_ms
+                                              : kLostGapPromptShare * decodes_ms;
 }
 
 std::uint32_t Scheduler::prompt_rows_left(std::uint32_t position, const StepPlan& plan) const {

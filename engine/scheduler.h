@@ -9,8 +9,9 @@
 //
 // The budget for prompts is what max_num_batched_tokens leaves, and, while sequences decode that
 // asked for a token gap, what keeps the whole step within kGapShare of the smallest gap, by the
-// learned cost of a step (step_cost.h). The first chunk gets kLeastPromptRows in any case, so a gap
-// that cannot be kept slows prompts down but never stops them.
+// learned cost of a step (step_cost.h). Where the decodes alone take longer than that, holding
+// prompts back would not keep the gap: they get kLostGapPromptShare of the decodes' time. The first
+// chunk gets kLeastPromptRows in any case, so no gap ever stops prompts.
 //
 // Blocks. A sequence is admitted only with blocks for all its known tokens, and with one to spare
 // for each running sequence that still grows; so chunks never run out and a newcomer is not paused
@@ -59,6 +60,8 @@ class Scheduler {
  public:
   // Of the smallest token gap; the rest is room for what the cost does not explain.
   static constexpr double kGapShare = 0.9;
+  // Of the time that decodes alone take, for prompts, when those miss the gap by themselves.
+  static constexpr double kLostGapPromptShare = 0.25;
   static constexpr std::uint32_t kLeastPromptRows = 16;
 
   // `kv_position_bytes`: of K and V of one position over all layers.

@@ -294,6 +294,28 @@ TEST(Scheduler, AnImpossibleTokenGapStillLetsPromptsThrough) {
   EXPECT_EQ(bench.step(), "A:1* B:16");
 }
 
+// A large model: its decode alone takes a second, and sixteen rows would be a thirteenth of it.
+TEST(Scheduler, WhereDecodesAloneMissTheGapPromptsGetAQuarterOfTheirTime) {
+  Limits limits = roomy();
+  limits.max_model_len = 2'048;
+  limits.max_num_batched_tokens = 512;
+  limits.kv_cache_blocks = 600;
+  SchedulerBench bench(limits);
+  bench.tell_durations(1'000.0, 5.0);
+  bench.add(8, 200, 0, 0).token_gap_ms = 40.0F;
+  for (int i = 0; i < 10; ++i) bench.step();
+  bench.add(1'000, 10, 0, 1'000);
+  int chunks = 0;
+  double longest_ms = 0.0;
+  while (bench.sequences[1]->tokens.size() == 1'000) {
+    bench.step();
+    ++chunks;
+    longest_ms = std::max(longest_ms, bench.duration_ms());
+  }
+  EXPECT_LE(longest_ms, 1.25 * 1'005.0 + 5.0);
+  EXPECT_LE(chunks, 23) << "50 rows a step";
+}
+
 TEST(Scheduler, DraftsTakeFreeRowsAndBlocksAndAreGivenBack) {
   Limits limits = roomy();
   limits.max_num_batched_tokens = 4;
