@@ -4,7 +4,8 @@
 //   step/N           the whole Engine::step() of N decoding sequences; the ToyModel's own time is
 //                    part of it (it hashes every position), so this is an upper bound
 //   find_prefix      cache lookup of a prompt of 1,024 tokens that is wholly cached, keys included
-//   sample/...       one row of 49,152 logits shaped like a language model's
+//   sample/...       one row of 49,152 logits shaped like a language model's; sample_flat/...: one
+//                    whose nucleus is thousands of tokens
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -133,9 +134,17 @@ std::vector<float> language_like_row() {
   return row;
 }
 
-void sample(benchmark::State& state, float temperature, std::uint32_t top_k, float top_p,
-            float min_p, bool penalties, bool logprobs) {
-  const std::vector<float> row = language_like_row();
+// A flat row: the first answer of a model that knows nothing.
+std::vector<float> flat_row() {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal(0.0F, 1.0F);
+  std::vector<float> row(49'152);
+  for (float& x : row) x = normal(random);
+  return row;
+}
+
+void sample_row(benchmark::State& state, const std::vector<float>& row, float temperature,
+                std::uint32_t top_k, float top_p, float min_p, bool penalties, bool logprobs) {
   engine::Sampler sampler(row.size());
   engine::SamplingParams params;
   params.temperature = temperature;
@@ -154,11 +163,20 @@ void sample(benchmark::State& state, float temperature, std::uint32_t top_k, flo
     benchmark::DoNotOptimize(sampler.sample(row, {params, counts, {}, 0, position++}, top));
   }
 }
+void sample(benchmark::State& state, float temperature, std::uint32_t top_k, float top_p,
+            float min_p, bool penalties, bool logprobs) {
+  sample_row(state, language_like_row(), temperature, top_k, top_p, min_p, penalties, logprobs);
+}
+void sample_flat(benchmark::State& state, float top_p) {
+  sample_row(state, flat_row(), 1.0F, 0, top_p, 0.0F, false, false);
+}
 BENCHMARK_CAPTURE(sample, greedy, 0.0F, 0, 1.0F, 0.0F, false, false);
 BENCHMARK_CAPTURE(sample, temperature, 1.0F, 0, 1.0F, 0.0F, false, false);
 BENCHMARK_CAPTURE(sample, top_k_40, 1.0F, 40, 1.0F, 0.0F, false, false);
 BENCHMARK_CAPTURE(sample, top_p_95, 0.7F, 0, 0.95F, 0.0F, false, false);
 BENCHMARK_CAPTURE(sample, top_p_95_hot, 3.0F, 0, 0.95F, 0.0F, false, false);
+BENCHMARK_CAPTURE(sample_flat, top_p_95, 0.95F);
+BENCHMARK_CAPTURE(sample_flat, top_p_50, 0.5F);
 BENCHMARK_CAPTURE(sample, min_p_5, 1.0F, 0, 1.0F, 0.05F, false, false);
 BENCHMARK_CAPTURE(sample, penalties, 1.0F, 0, 1.0F, 0.0F, true, false);
 BENCHMARK_CAPTURE(sample, greedy_logprobs, 0.0F, 0, 1.0F, 0.0F, false, true);

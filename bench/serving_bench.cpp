@@ -1,12 +1,14 @@
 // serving_bench.cpp: what scheduling, cache and speculation give on a real model, no gateway.
 //
-//   TURNSTILE_TEST_MODEL=FILE.gguf serving_bench [ROUNDS]       one JSON line for each measurement
+//   TURNSTILE_TEST_MODEL=FILE.gguf serving_bench [ROUNDS] [MEASURE]
+//                                                     one JSON line for each measurement; all, or one
 //
 //   gap      four streams decode while a prompt of 1,900 tokens is read: the longest step then,
 //            with and without a token gap, and the time to the prompt's first token
 //   shared   eight requests that come together and share 1,024 of 1,040 tokens: tokens computed
 //   ngram    tokens/s of one stream with n-gram speculation and without, in alternating order, for
 //            a text that repeats itself and for a free one; and of 32 streams
+//   draft    the same with a draft model, the file TURNSTILE_BENCH_DRAFT, which is measured only then
 //
 // Threads: TURNSTILE_BENCH_THREADS (2). Figures of a busy machine are worth nothing.
 #include <algorithm>
@@ -14,7 +16,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -30,24 +34,34 @@ double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
 }
 
+engine::LoadedModel load(const char* path, const engine::LoadOptions& options) {
+  auto loaded = engine::load_model(path, options);
+  if (!loaded) {
+    std::fprintf(stderr, "%s: %s\n", path, loaded.error().what.c_str());
+    std::exit(1);
+  }
+  return std::move(*loaded);
+}
+
 // An engine with a clock: tells it the duration of each step.
 class Server {
  public:
-  explicit Server(const engine::SpeculationLimits& speculation) {
+  explicit Server(const engine::SpeculationLimits& speculation, const char* draft_path = nullptr) {
     const char* path = std::getenv("TURNSTILE_TEST_MODEL");
     const char* threads = std::getenv("TURNSTILE_BENCH_THREADS");
-    auto loaded = engine::load_model(path == nullptr ? "" : path,
-                                     {.threads = threads == nullptr ? 2 : std::atoi(threads),
-                                      .progress = {}});
-    if (!loaded) {
-      std::fprintf(stderr, "TURNSTILE_TEST_MODEL: %s\n", loaded.error().what.c_str());
-      std::exit(1);
+    auto loaded = load(path == nullptr ? "" : path,
+                       {.threads = threads == nullptr ? 2 : std::atoi(threads)});
+    std::unique_ptr<engine::Model> draft;
+    if (draft_path != nullptr) {
+      draft = std::move(load(draft_path, {.workers = loaded.model->workers()}).model);
     }
     engine::Limits limits;
     limits.kv_cache_blocks = 640;
     limits.speculation = speculation;
-    tokenizer = loaded->tokenizer;
-    auto created = engine::Engine::create(std::move(loaded->model), tokenizer, limits);
+    limits.speculation.draft_kv_blocks = 160;
+    tokenizer = loaded.tokenizer;
+    auto created = engine::Engine::create(std::move(loaded.model), tokenizer, limits,
+                                          std::move(draft));
     if (!created) {
       std::fprintf(stderr, "%s\n", created.error().c_str());
       std::exit(1);
@@ -150,8 +164,9 @@ void measure_shared(Server& server, int round) {
               static_cast<double>(server.rows - 8 * 7) / (8 * 1'040));
 }
 
-void measure_text(Server& server, int round, const char* text, const char* prompt,
-                  const char* speculation, float temperature, std::uint32_t streams) {
+void measure_text(Server& server, const char* measure, int round, const char* text,
+                  const char* prompt, const char* speculation, float temperature,
+                  std::uint32_t streams) {
   server.reset_counts();
   std::vector<TokenId> ids;
   server.tokenizer->encode(prompt, engine::ParseSpecial::No, ids);
@@ -165,9 +180,9 @@ void measure_text(Server& server, int round, const char* text, const char* promp
   const std::uint64_t first = server.tokens;
   const auto begin = Clock::now();
   while (server.has_work()) server.step();
-  std::printf("{\"measure\":\"ngram\",\"round\":%d,\"text\":\"%s\",\"streams\":%u,"
+  std::printf("{\"measure\":\"%s\",\"round\":%d,\"text\":\"%s\",\"temperature\":%.1f,\"streams\":%u,"
               "\"speculation\":\"%s\",\"tokens_per_s\":%.1f,\"drafted\":%llu,\"accepted\":%llu}\n",
-              round, text, streams, speculation,
+              measure, round, text, static_cast<double>(temperature), streams, speculation,
               1e3 * static_cast<double>(server.tokens - first) / ms_since(begin),
               static_cast<unsigned long long>(server.drafted),
               static_cast<unsigned long long>(server.accepted));
@@ -178,27 +193,51 @@ constexpr const char* kRepetitive =
     "red, green, blue, black, white, red, green, blue, black, white, red, green, blue, black, white,";
 constexpr const char* kFree = "The fisherman went out to sea early in the morning, and";
 
+// Both servers on the same texts, who begins alternating.
+void measure_speculation(Server& plain, Server& guessing, const char* measure, int round) {
+  for (const bool first : {true, false}) {
+    const bool guesses = first == (round % 2 == 0);
+    Server& server = guesses ? guessing : plain;
+    const char* name = guesses ? measure : "off";
+    measure_text(server, measure, round, "repetitive", kRepetitive, name, 0.0F, 1);
+    measure_text(server, measure, round, "free", kFree, name, 0.8F, 1);
+    measure_text(server, measure, round, "free", kFree, name, 0.0F, 1);
+    measure_text(server, measure, round, "free", kFree, name, 0.8F, 8);
+    measure_text(server, measure, round, "free", kFree, name, 0.8F, 32);
+  }
+}
+
 }  // namespace
 }  // namespace turnstile
 
 int main(int argc, char** argv) {
   using namespace turnstile;
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
+  const std::string_view wanted = argc > 2 ? argv[2] : "";
+  const char* draft_path = std::getenv("TURNSTILE_BENCH_DRAFT");
+  const auto measures = [&](std::string_view name) { return wanted.empty() || wanted == name; };
+  const bool drafts = measures("draft") && draft_path != nullptr;
   Server plain({});
-  Server guessing(
-      {.num_speculative_tokens = 8, .prompt_lookup_min = 2, .prompt_lookup_max = 5});
+  std::optional<Server> ngram;
+  if (measures("ngram")) {
+    ngram.emplace(engine::SpeculationLimits{
+        .num_speculative_tokens = 8, .prompt_lookup_min = 2, .prompt_lookup_max = 5});
+  }
+  std::optional<Server> draft;
+  if (drafts) {
+    draft.emplace(
+        engine::SpeculationLimits{.num_speculative_tokens = 6,
+                                  .method = engine::SpeculationMethod::DraftModel},
+        draft_path);
+  }
   for (int round = 0; round < rounds; ++round) {
-    measure_gap(plain, round, 0.0F);
-    measure_gap(plain, round, 150.0F);
-    measure_shared(plain, round);
-    for (const bool first : {true, false}) {
-      const bool guesses = first == (round % 2 == 0);
-      Server& server = guesses ? guessing : plain;
-      const char* name = guesses ? "ngram" : "off";
-      measure_text(server, round, "repetitive", kRepetitive, name, 0.0F, 1);
-      measure_text(server, round, "free", kFree, name, 0.8F, 1);
-      measure_text(server, round, "free", kFree, name, 0.8F, 32);
+    if (measures("gap")) {
+      measure_gap(plain, round, 0.0F);
+      measure_gap(plain, round, 150.0F);
     }
+    if (measures("shared")) measure_shared(plain, round);
+    if (ngram) measure_speculation(plain, *ngram, "ngram", round);
+    if (draft) measure_speculation(plain, *draft, "draft", round);
     std::fflush(stdout);
   }
   return 0;

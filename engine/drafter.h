@@ -14,9 +14,7 @@
 // Thread: engine thread. Two implementations: NgramDrafter, ModelDrafter.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "engine/sequence.h"
 
@@ -27,16 +25,19 @@ class Drafter {
   virtual ~Drafter() = default;
 
   // Fills `draft` of each sequence with at most `draft_limit` tokens, or none, and says in
-  // `draft_is_sure` whether they are rather sure. `draft` has room for
-  // num_speculative_tokens. The sequences run, and none of their known tokens but the last is
-  // uncomputed.
-  virtual void propose(std::span<Sequence* const> sequences) = 0;
+  // `sure_guesses` of how many it is rather sure. `draft` has room for num_speculative_tokens. The
+  // sequences run, and none of their known tokens but the last is uncomputed. Returns the time that
+  // this took, in passes of a draft model (step_cost.h); 0: none to speak of.
+  virtual double propose(std::span<Sequence* const> sequences) = 0;
 
   // The sequence has ended or is paused: whatever is kept for it may go.
   virtual void forget(const Sequence& sequence) = 0;
 
-  // A guess costs no model time, so guesses can be judged that were not run.
+  // A guess costs no time, so guesses can be judged that were not run.
   virtual bool is_free() const = 0;
+
+  // Asserts that what is kept belongs to running sequences and adds up.
+  virtual void check_invariants() const = 0;
 };
 
 }  // namespace turnstile::engine

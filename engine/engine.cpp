@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "engine/engine_state.h"
+#include "engine/model_drafter.h"
 #include "engine/ngram_drafter.h"
 
 namespace turnstile::engine {
 namespace {
 
 std::optional<std::string> find_mistake(const Model& model, const Tokenizer& tokenizer,
-                                        const Limits& limits) {
+                                        const Limits& limits, const Model* draft_model) {
   const auto number = [](std::size_t n) { return std::to_string(n); };
   if (limits.max_model_len < 2) return "max_model_len must be at least 2: a prompt and an answer";
   if (limits.max_model_len > model.context_length()) {
@@ -37,6 +38,7 @@ std::optional<std::string> find_mistake(const Model& model, const Tokenizer& tok
            ", but at most " + number(kMaxSpeculativeTokens) + " are possible";
   }
   if (speculation.num_speculative_tokens > 0 &&
+      speculation.method == SpeculationMethod::Ngram &&
       (speculation.prompt_lookup_min == 0 ||
        speculation.prompt_lookup_min > speculation.prompt_lookup_max ||
        speculation.prompt_lookup_max > kMaxLookupTokens)) {
@@ -57,6 +59,15 @@ std::optional<std::string> find_mistake(const Model& model, const Tokenizer& tok
   if (tokenizer.vocab_size() == 0 || tokenizer.vocab_size() > model.vocab_size()) {
     return "the tokenizer has " + number(tokenizer.vocab_size()) + " tokens, the model " +
            number(model.vocab_size());
+  }
+  if (draft_model == nullptr) return std::nullopt;
+  if (speculation.draft_kv_blocks == 0 || speculation.draft_kv_blocks > BlockPool::kMaxBlocks) {
+    return "the draft model's KV cache has " + number(speculation.draft_kv_blocks) +
+           " blocks, but it needs 1 to " + number(BlockPool::kMaxBlocks);
+  }
+  if (tokenizer.vocab_size() > draft_model->vocab_size()) {
+    return "the tokenizer has " + number(tokenizer.vocab_size()) + " tokens, the draft model " +
+           number(draft_model->vocab_size());
   }
   return std::nullopt;
 }
@@ -129,9 +140,14 @@ std::size_t most_logits_rows(const Limits& limits) {
 
 tl::expected<std::unique_ptr<Engine>, std::string> Engine::create(
     std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer,
-    const Limits& limits) {
+    const Limits& limits, std::unique_ptr<Model> draft_model) {
   assert(model && tokenizer && "an engine has a model and a tokenizer");
-  if (auto mistake = find_mistake(*model, *tokenizer, limits)) {
+  const SpeculationLimits& speculation = limits.speculation;
+  const bool speculates = speculation.num_speculative_tokens > 0;
+  assert((draft_model != nullptr) ==
+             (speculates && speculation.method == SpeculationMethod::DraftModel) &&
+         "a draft model is there if the limits ask for it");
+  if (auto mistake = find_mistake(*model, *tokenizer, limits, draft_model.get())) {
     return tl::unexpected(*std::move(mistake));
   }
   if (!model->reserve(limits.kv_cache_blocks, limits.max_num_batched_tokens,
@@ -147,8 +163,13 @@ tl::expected<std::unique_ptr<Engine>, std::string> Engine::create(
                           std::to_string(limits.max_num_seqs) + " sequences");
   }
   std::unique_ptr<Drafter> drafter;
-  if (limits.speculation.num_speculative_tokens > 0) {
-    drafter = std::make_unique<NgramDrafter>(limits.speculation);
+  if (draft_model) {
+    auto created =
+        ModelDrafter::create(std::move(draft_model), tokenizer->vocab_size(), limits);
+    if (!created) return tl::unexpected(std::move(created.error()));
+    drafter = std::move(*created);
+  } else if (speculates) {
+    drafter = std::make_unique<NgramDrafter>(speculation);
   }
   auto state = std::make_unique<State>(std::move(model), std::move(tokenizer), limits,
                                        std::move(logits), std::move(drafter));
@@ -166,6 +187,10 @@ void Engine::add(Request request) {
                                                 state_->file_end_tokens,
                                                 state_->limits.speculation.num_speculative_tokens);
   ActiveRequest& added = *active;
+  for (Choice& choice : added.choices) {
+    choice.sequence.acceptance =
+        state_->first_acceptance(choice.sequence.order.arrival);
+  }
   const bool is_new = state_->requests.emplace(id, std::move(active)).second;
   assert(is_new && "a request id is used once");
   state_->scheduler.add(added.choices.front().sequence, choices);
@@ -208,6 +233,7 @@ const Limits& Engine::limits() const { return state_->limits; }
 
 void Engine::check_invariants() const {
   state_->scheduler.check_invariants();
+  if (state_->drafter) state_->drafter->check_invariants();
   std::size_t running = 0;
   std::size_t waiting = 0;
   for (const auto& [id, active] : state_->requests) {

@@ -39,10 +39,11 @@ namespace turnstile::engine {
 class Engine {
  public:
   // Fails with a sentence when the limits do not fit the model or the memory cannot be had
-  // (max_model_len over the model's context or over the pool, zero blocks, ...).
+  // (max_model_len over the model's context or over the pool, zero blocks, ...). `draft_model`, of
+  // the same vocabulary, is there exactly if limits.speculation asks for one.
   static tl::expected<std::unique_ptr<Engine>, std::string> create(
       std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer,
-      const Limits& limits);
+      const Limits& limits, std::unique_ptr<Model> draft_model = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

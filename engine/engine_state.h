@@ -1,4 +1,5 @@
-// engine_state.h: what Engine keeps between steps; private to engine.cpp and engine_step.cpp.
+// engine_state.h: what Engine keeps between steps; private to engine.cpp, engine_step.cpp and
+// engine_drafts.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,9 @@
 #include <vector>
 
 #include "engine/active_request.h"
-#include "engine/engine.h"
+#include "engine/draft_length.h"
 #include "engine/drafter.h"
+#include "engine/engine.h"
 #include "engine/scheduler.h"
 #include "engine/step_plan.h"
 #include "engine/step_sampling.h"
@@ -24,7 +26,7 @@ struct Engine::State {
         const Limits& given_limits, std::unique_ptr<float[]> logits_memory,
         std::unique_ptr<Drafter> given_drafter);
 
-  // The parts of a step, in order (engine_step.cpp).
+  // The parts of a step, in order (engine_step.cpp, engine_drafts.cpp).
   void end_cancelled(StepOutput& out);
   void apply_pauses(StepOutput& out);
   void plan_drafts();
@@ -33,6 +35,12 @@ struct Engine::State {
   void sample();
   void advance(StepOutput& out);
   void close_step(StepOutput& out);
+
+  // Of a request that arrives.
+  Acceptance first_acceptance(std::uint64_t arrival) const;
+
+  // Part of plan_drafts(): fills `drafting` and their draft_limit.
+  void choose_drafting(DraftLength length);
 
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);
@@ -51,6 +59,7 @@ struct Engine::State {
   Scheduler scheduler;
   StepSampling sampling;
   std::unique_ptr<Drafter> drafter;  // null: no speculation
+  Acceptance typical_acceptance = Acceptance::hopeful();  // of the guesses of all sequences
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests;
   std::uint64_t arrivals = 0;
   std::vector<RequestId> cancelled;

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "engine/draft_length.h"
 #include "engine/engine_state.h"
 
 namespace turnstile::engine {
@@ -68,39 +67,6 @@ void Engine::State::report_plan(StepOutput& out) {
     out.stats.cache_hit_tokens += admission.hit_tokens;
   }
   out.stats.rows = plan.rows;
-}
-
-// Guesses are made only in steps of decodes: a step with a chunk computes enough already.
-void Engine::State::plan_drafts() {
-  if (!drafter || plan.slices.empty() || plan.prompt_rows > 0) return;
-  const auto decodes = static_cast<std::uint32_t>(plan.slices.size());
-  DraftLength length(scheduler.cost(), plan.work, decodes);
-  if (!length.can_pay()) return;
-  const std::uint32_t most = limits.speculation.num_speculative_tokens;
-  drafting.clear();
-  for (const PlannedSlice& slice : plan.slices) {
-    Sequence& sequence = *slice.sequence;
-    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
-    sequence.draft.clear();
-    // A prompt that is computed up to its last token may still have to part into choices.
-    if (known == sequence.prompt_tokens) continue;
-    const std::uint32_t worthwhile = length.choose(sequence.acceptance.of(true), most);
-    sequence.draft_limit =
-        std::min(drafter->is_free() ? most : worthwhile, sequence.final_tokens - 1 - known);
-    if (sequence.draft_limit > 0) drafting.push_back(&sequence);
-  }
-  drafter->propose(drafting);
-  std::uint32_t rows_left = kMaxDraftRows;
-  for (PlannedSlice& slice : plan.slices) {
-    Sequence& sequence = *slice.sequence;
-    if (sequence.draft.empty()) continue;
-    const auto guesses = std::min(static_cast<std::uint32_t>(sequence.draft.size()), rows_left);
-    const float acceptance = sequence.acceptance.of(sequence.draft_is_sure);
-    const std::uint32_t planned =
-        scheduler.add_drafts(slice, length.choose(acceptance, guesses), plan);
-    length.take(acceptance, planned);
-    rows_left -= planned;
-  }
 }
 
 void Engine::State::run_model() {
@@ -192,22 +158,6 @@ void Engine::State::extend_slice(const PlannedSlice& slice, StepOutput& out) {
     extend_choice(choice, job, i, out);
   }
   judge_draft(slice, job, out);
-}
-
-void Engine::State::judge_draft(const PlannedSlice& slice, std::size_t job, StepOutput& out) {
-  Sequence& sequence = *slice.sequence;
-  if (sequence.draft.empty()) return;
-  const auto results = sampling.results(job);
-  for (std::size_t i = 0; i < std::min(results.size(), sequence.draft.size()); ++i) {
-    if (!results[i]) break;
-    sequence.acceptance.judge(sequence.draft_is_sure, results[i]->token == sequence.draft[i]);
-  }
-  sequence.draft.clear();
-  if (slice.drafts == 0) return;
-  ++out.stats.drafts;
-  out.stats.draft_tokens += slice.drafts;
-  out.stats.accepted_tokens += static_cast<std::uint32_t>(results.size()) - 1;
-  scheduler.drop_drafts(sequence);
 }
 
 void Engine::State::extend_choice(Choice& choice, std::size_t job, std::size_t index,

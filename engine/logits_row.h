@@ -5,7 +5,9 @@
 //   top_bound(k)  the k-th greatest tile maximum: at least k values reach it, so it is a lower
 //                 bound of the k-th greatest value, and few values beyond the best k reach it
 //   gather(v)     every value >= v but -infinity in the order of ids, skipping tiles without any
-// so that the sampler never sorts the vocabulary.
+// so that the sampler never sorts the vocabulary. A nucleus of thousands of tokens is found by its
+// threshold instead: reach(v) sums the weights of the values >= v, gather_between() brings the few
+// candidates between two thresholds, keep_through() takes the weight of all worse tokens away.
 //
 // weight(x) = exp((x - best) / temperature), in float, the same function everywhere; sums are taken
 // in one fixed order (16 lanes, then tiles of 256 in double), so that the result is the same bits
@@ -17,9 +19,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "engine/row_loops.h"
 #include "engine/token_id.h"
 
 namespace turnstile::engine {
@@ -34,9 +38,6 @@ struct Candidate {
 constexpr bool is_better(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
-
-// The weight of a logit that lies `below_best` (<= 0, already divided by the temperature).
-float weight_of(float below_best);
 
 class LogitsRow {
  public:
@@ -62,7 +63,19 @@ class LogitsRow {
   double weigh(float inverse_temperature);
   // Of the last weigh().
   float weight(TokenId token) const { return weights_[token]; }
-  // The token where the running sum of the last weigh() first exceeds `target`.
+
+  struct Reach {
+    double weight = 0.0;    // of the last weigh(), in the order of ids
+    std::size_t count = 0;  // of values
+  };
+  // The values >= at_least. REQUIRES: at_least > -infinity.
+  Reach reach(float at_least);
+  // Replaces `out` by the values in [at_least, below), with their weights, in the order of ids.
+  void gather_between(float at_least, float below, std::vector<Candidate>& out);
+  // Tokens worse than `last` (is_better) have no weight from here on. Returns what is left.
+  double keep_through(const Candidate& last);
+
+  // The token where the running sum of the weights that are left first exceeds `target`.
   TokenId token_at(double target) const;
 
  private:
@@ -71,6 +84,8 @@ class LogitsRow {
   std::vector<float> tile_best_copy_;  // for selection
   std::vector<float> weights_;         // by weigh()
   std::vector<float> tile_weight_;     // of 256 weights each
+  std::vector<float> tile_reach_;      // the same, of the last reach()
+  std::vector<std::uint32_t> picked_;  // scratch of gather_between()
   float best_ = 0.0F;
   bool all_finite_ = false;
 };

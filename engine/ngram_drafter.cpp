@@ -22,13 +22,12 @@ Continuation find_continuation(std::span<const TokenId> tokens, std::uint32_t sh
   return {.begin = best_end, .length = best_end < size ? best_length : 0};
 }
 
-void NgramDrafter::propose(std::span<Sequence* const> sequences) {
+double NgramDrafter::propose(std::span<Sequence* const> sequences) {
   for (Sequence* sequence : sequences) {
     sequence->draft.clear();
     const std::vector<TokenId>& tokens = sequence->tokens;
     const auto [begin, length] =
         find_continuation(tokens, limits_.prompt_lookup_min, limits_.prompt_lookup_max);
-    sequence->draft_is_sure = length == limits_.prompt_lookup_max;
     // A guess that reaches the end goes on with itself: a text that repeats with a period shorter
     // than the draft.
     const std::size_t period = tokens.size() - begin;
@@ -36,7 +35,9 @@ void NgramDrafter::propose(std::span<Sequence* const> sequences) {
     for (std::size_t i = 0; i < sequence->draft_limit; ++i) {
       sequence->draft.push_back(tokens[begin + i % period]);
     }
+    sequence->sure_guesses = length == limits_.prompt_lookup_max ? sequence->draft_limit : 0;
   }
+  return 0.0;
 }
 
 }  // namespace turnstile::engine

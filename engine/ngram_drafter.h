@@ -30,9 +30,10 @@ class NgramDrafter final : public Drafter {
  public:
   explicit NgramDrafter(const SpeculationLimits& limits) : limits_(limits) {}
 
-  void propose(std::span<Sequence* const> sequences) override;
+  double propose(std::span<Sequence* const> sequences) override;
   void forget(const Sequence&) override {}
   bool is_free() const override { return true; }
+  void check_invariants() const override {}
 
  private:
   SpeculationLimits limits_;

@@ -19,7 +19,8 @@ constexpr float kGreatestLogit = 1e30F;
 // Colder than this, the best token's rivals have no weight in float: it is greedy.
 constexpr float kLeastTemperature = 1e-5F;
 
-// Most nuclei of real text are smaller; others take the slower way.
+// Most nuclei of real text are smaller; others take the slower way. That ends when so few candidates
+// are left for the last place of the nucleus.
 constexpr std::size_t kNucleusGuess = 256;
 
 // A nucleus among more candidates than this is first narrowed down to one of so many buckets.
@@ -111,8 +112,12 @@ TokenId Sampler::draw(const SampleInput& input) {
   } else {
     const double row_sum = row_.weigh(inverse_temperature);
     if (!has_top_p) return row_.token_at(uniform * row_sum);
-    gather_whole_row_nucleus(params, row_sum);
-    keep_top_p(static_cast<double>(params.top_p) * row_sum, inverse_temperature);
+    const double wanted = static_cast<double>(params.top_p) * row_sum;
+    const float guess = gather_likely_nucleus();
+    if (guess > kMinusInfinity && sum_candidates() < wanted) {
+      return draw_from_wide_nucleus(params, guess, wanted, uniform);
+    }
+    keep_top_p(wanted, inverse_temperature);
   }
 
   const double target = uniform * sum_candidates();
@@ -127,17 +132,42 @@ TokenId Sampler::draw(const SampleInput& input) {
   return chosen;
 }
 
-// Candidates that certainly hold the share top_p of the whole row.
-void Sampler::gather_whole_row_nucleus(const SamplingParams& params, double row_sum) {
-  const auto gather = [this](float at_least) {
-    row_.gather(at_least, candidates_);
-    for (Candidate& candidate : candidates_) candidate.weight = row_.weight(candidate.token);
-  };
-  gather(row_.top_bound(kNucleusGuess));
-  if (sum_candidates() >= static_cast<double>(params.top_p) * row_sum) return;
+// Returns the logit above which the candidates are.
+float Sampler::gather_likely_nucleus() {
+  const float bound = row_.top_bound(kNucleusGuess);
+  row_.gather(bound, candidates_);
+  for (Candidate& candidate : candidates_) candidate.weight = row_.weight(candidate.token);
+  return bound;
+}
+
+// A nucleus of thousands of tokens has its last place between two logits: values >= `inside` do not
+// reach `wanted`, values >= `outside` do. Their distance is halved until few tokens lie between; the
+// nucleus is then what is left of the row when all worse tokens have lost their weight.
+TokenId Sampler::draw_from_wide_nucleus(const SamplingParams& params, float inside, double wanted,
+                                        double uniform) {
+  LogitsRow::Reach within = row_.reach(inside);
   // Tokens below this depth hold together at most the share 1 - top_p, even if all were there.
   const float depth = std::log((1.0F - params.top_p) / static_cast<float>(row_.size()));
-  gather(row_.best_logit() + params.temperature * depth);
+  float outside = std::clamp(row_.best_logit() + params.temperature * depth,
+                             std::numeric_limits<float>::lowest(), inside);
+  LogitsRow::Reach beyond = row_.reach(outside);
+  while (beyond.count > within.count + kNucleusGuess) {
+    const float middle = outside + (inside - outside) / 2.0F;
+    if (middle <= outside || middle >= inside) break;
+    const LogitsRow::Reach reach = row_.reach(middle);
+    if (reach.weight < wanted) {
+      inside = middle;
+      within = reach;
+    } else {
+      outside = middle;
+      beyond = reach;
+    }
+  }
+  row_.gather_between(outside, inside, selection_);
+  // Only rounding can leave nobody between the two.
+  Candidate last{.logit = outside, .weight = 0.0F, .token = static_cast<TokenId>(row_.size() - 1)};
+  if (!selection_.empty()) last = find_last_of_nucleus(within.weight, wanted);
+  return row_.token_at(uniform * row_.keep_through(last));
 }
 
 double Sampler::sum_candidates() const {

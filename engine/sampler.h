@@ -17,8 +17,9 @@
 // Thread:  engine thread; owns scratch space of one row.
 // Errors:  a NaN or an infinity in the row, or a mask over all tokens: nullopt; the caller ends the
 //          sequence as Fault.
-// Cost:    a few passes over the row, never a full sort, linear also when the nucleus is half of
-//          the vocabulary (bench/engine_bench.cpp); no allocation once the candidates have grown.
+// Cost:    a few passes over the row, never a full sort, and some ten vector passes more when the
+//          nucleus is half of the vocabulary (bench/engine_bench.cpp); no allocation once the
+//          candidates have grown.
 // Tests:   tests/engine/sampler_test.cpp (hand values, chi-square).
 #pragma once
 
@@ -62,7 +63,9 @@ class Sampler {
   void append_top(double log_sum, std::uint32_t count, std::vector<TopLogprob>& top);
 
   // Candidates are in the order of ids, and always all tokens at least as good as some last one.
-  void gather_whole_row_nucleus(const SamplingParams& params, double row_sum);
+  float gather_likely_nucleus();
+  TokenId draw_from_wide_nucleus(const SamplingParams& params, float inside, double wanted,
+                                 double uniform);
   double sum_candidates() const;
   void keep_top_k(std::size_t k);
   void keep_top_p(double wanted, float inverse_temperature);

@@ -58,10 +58,10 @@ struct Sequence {
   BlockTable table;                 // empty unless Running
 
   // Speculation. The guesses for the positions from tokens.size() on; how many may be made in this
-  // step; whether the drafter is rather sure of them; how often such guesses came true of late.
+  // step; of how many, the first ones, the drafter is rather sure; how often guesses came true.
   std::vector<TokenId> draft;
   std::uint32_t draft_limit = 0;
-  bool draft_is_sure = false;
+  std::uint32_t sure_guesses = 0;
   Acceptance acceptance;
 
   std::uint32_t remaining() const { return static_cast<std::uint32_t>(tokens.size()) - computed; }

@@ -9,7 +9,7 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr std::size_t kTerms = 3;
+constexpr std::size_t kTerms = 4;
 
 // A cell's mean follows the last so many observations.
 constexpr std::uint32_t kMemory = 16;
@@ -92,28 +92,41 @@ StepWork work_of(std::uint32_t rows, std::uint32_t position, std::uint64_t kv_po
 void StepCost::observe(const StepWork& work, double duration_ms) {
   assert(work.rows > 0 && "a step without work has no cost");
   if (!(duration_ms > 0.0) || !std::isfinite(duration_ms)) return;
-  const auto row_cell = static_cast<std::size_t>(std::bit_width(work.rows) - 1);
-  const auto depth_cell = static_cast<std::size_t>(std::bit_width(work.kv_bytes / work.rows)) / 2;
-  Cell& cell = cells_[std::min(row_cell, kRowCells - 1) * kDepthCells +
-                      std::min(depth_cell, kDepthCells - 1)];
+  Cell& cell = cell_of(work);
   cell.count = std::min(cell.count + 1, kMemory);
   cell.last_seen = ++observations_;
   if (cell.count >= kTrusted) duration_ms = std::min(duration_ms, kMostSurprise * cell.duration_ms);
   const double share = 1.0 / cell.count;
   cell.rows += (work.rows - cell.rows) * share;
   cell.kv_bytes += (static_cast<double>(work.kv_bytes) - cell.kv_bytes) * share;
+  cell.draft_passes += (work.draft_passes - cell.draft_passes) * share;
   cell.duration_ms += (duration_ms - cell.duration_ms) * share;
+  has_drafts_ = has_drafts_ || work.draft_passes > 0.0;
   fit();
+}
+
+StepCost::Cell& StepCost::cell_of(const StepWork& work) {
+  const auto row_cell = static_cast<std::size_t>(std::bit_width(work.rows) - 1);
+  const auto depth_cell = static_cast<std::size_t>(std::bit_width(work.kv_bytes / work.rows)) / 2;
+  const auto passes = static_cast<std::uint32_t>(std::min(std::ceil(work.draft_passes), 1e6));
+  const auto draft_cell = static_cast<std::size_t>(std::bit_width(passes));
+  const std::size_t index = (std::min(draft_cell, kDraftCells - 1) * kRowCells +
+                             std::min(row_cell, kRowCells - 1)) * kDepthCells +
+                            std::min(depth_cell, kDepthCells - 1);
+  if (cells_[index].count == 0) {
+    used_cells_[used_cell_count_++] = static_cast<std::uint16_t>(index);
+  }
+  return cells_[index];
 }
 
 void StepCost::fit() {
   Sums sums;
-  for (const Cell& cell : cells_) {
-    if (cell.count == 0) continue;
+  for (std::size_t i = 0; i < used_cell_count_; ++i) {
+    const Cell& cell = cells_[used_cells_[i]];
     const double age = static_cast<double>(observations_ - cell.last_seen);
     const double weight = cell.count / (1.0 + age / kHalfLife);
     sums.add({1.0 / cell.duration_ms, cell.rows / cell.duration_ms,
-              cell.kv_bytes / cell.duration_ms},
+              cell.kv_bytes / cell.duration_ms, cell.draft_passes / cell.duration_ms},
              weight);
   }
   sums.xx[2][2] *= 1.0 + kKvDoubt;
@@ -121,7 +134,9 @@ void StepCost::fit() {
   // have a solution, and are tried first.
   std::optional<Vector> best;
   double least_error = 0.0;
-  for (const unsigned subset : {0b010U, 0b011U, 0b110U, 0b111U, 0b001U, 0b101U, 0b100U}) {
+  for (const unsigned subset : {0b0010U, 0b0011U, 0b0110U, 0b0111U, 0b0001U, 0b0101U, 0b0100U,
+                                0b1010U, 0b1011U, 0b1110U, 0b1111U, 0b1001U, 0b1101U}) {
+    if (subset >= 0b1000U && !has_drafts_) break;
     const auto solution = solve(sums, subset);
     if (!solution) continue;
     const double error = squared_error(sums, *solution);
@@ -130,7 +145,8 @@ void StepCost::fit() {
     least_error = error;
   }
   assert(best && "rows alone always explain something");
-  terms_ = {.base_ms = (*best)[0], .row_ms = (*best)[1], .kv_byte_ms = (*best)[2]};
+  terms_ = {.base_ms = (*best)[0], .row_ms = (*best)[1], .kv_byte_ms = (*best)[2],
+            .draft_pass_ms = (*best)[3]};
 }
 
 std::uint32_t StepCost::rows_within(double budget_ms, std::uint32_t position,

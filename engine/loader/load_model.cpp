@@ -59,8 +59,10 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
                                         .numerics = kernels::Numerics::Int8,
                                         .long_slice_table = choice->long_slice_table,
                                         .threads = options.threads,
+                                        .workers = options.workers,
                                         .progress = options.progress});
   if (!model) return tl::unexpected(std::move(model.error()));
+  loaded.weight_bytes = (*model)->weight_bytes();
   loaded.model = std::move(*model);
   return loaded;
 }

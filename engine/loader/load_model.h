@@ -31,11 +31,14 @@ struct LoadedModel {
   std::string instruction_set;  // "avx2", ...
   std::string numerics;         // in effect; this and the remark: kernel_choice.h
   std::string numerics_remark;
+  std::size_t weight_bytes = 0;  // in memory
 };
 
 struct LoadOptions {
   int threads = 1;        // of the model's worker pool, the engine thread included
   LoadProgress progress;  // may be empty
+  // Of another model that outlives this one, instead of threads of its own; may be null.
+  kernels::WorkerPool* workers = nullptr;
   // "auto", or "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx": for comparison and diagnosis,
   // and where answers must be the same bits on machines of different levels.
   std::string kernels = "auto";

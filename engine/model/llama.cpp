@@ -23,7 +23,10 @@ LlamaModel::LlamaModel(const LlamaConfig& config, const kernels::KernelTable& ta
       table_(table),
       long_slice_table_(options.long_slice_table),
       long_slice_rows_(options.long_slice_rows),
-      pool_(options.threads) {
+      own_pool_(options.workers == nullptr
+                    ? std::make_unique<kernels::WorkerPool>(options.threads)
+                    : nullptr),
+      pool_(options.workers == nullptr ? *own_pool_ : *options.workers) {
   kv_layout_.type = table.numerics == kernels::Numerics::Float32 ? kernels::KvType::F32
                                                                  : kernels::KvType::F16;
   kv_layout_.layers = config.layers;

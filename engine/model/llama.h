@@ -12,7 +12,8 @@
 //
 // Memory: weights (panels), the KV pool and the step workspace are three spans of huge pages.
 //         forward() allocates nothing.
-// Thread: load() on any thread; then the engine thread only. The model owns the worker pool.
+// Thread: load() on any thread; then the engine thread only. The model owns its worker pool unless
+//         it shares another's.
 // Errors: load() returns a LoadError; forward() asserts its preconditions (model.h).
 // Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023; grouped
 //         query attention: Ainslie et al., "GQA", 2023.
@@ -52,6 +53,8 @@ struct LlamaOptions {
   const kernels::KernelTable* long_slice_table = nullptr;
   std::size_t long_slice_rows = kLongSliceRows;
   int threads = 1;        // of the worker pool, the caller included
+  // The pool of another model that outlives this one and computes at other times; null: its own.
+  kernels::WorkerPool* workers = nullptr;
   LoadProgress progress;  // may be empty
 };
 
@@ -85,7 +88,8 @@ class LlamaModel final : public Model {
   const kernels::KernelTable& table_;
   const kernels::KernelTable* long_slice_table_;  // null: there are no long slices
   std::size_t long_slice_rows_;
-  kernels::WorkerPool pool_;
+  std::unique_ptr<kernels::WorkerPool> own_pool_;  // null: shared
+  kernels::WorkerPool& pool_;
   LlamaWeights weights_;
   RopeTable rope_;
   kernels::KvLayout kv_layout_;

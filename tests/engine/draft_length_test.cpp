@@ -18,9 +18,16 @@ StepCost machine() {
   return cost;
 }
 
+// Every guess has this chance.
+GuessChances all(float chance) {
+  GuessChances chances(Acceptance{}, 0);
+  chances.other = chance;
+  return chances;
+}
+
 std::uint32_t guesses(const StepCost& cost, std::uint32_t streams, float acceptance) {
   return DraftLength(cost, {.rows = streams, .kv_bytes = 0}, streams)
-      .choose(acceptance, 8);
+      .choose(all(acceptance), 8);
 }
 
 TEST(DraftLength, LikelyGuessesPayForOneStreamAndUnlikelyOnesDoNot) {
@@ -67,9 +74,9 @@ TEST(DraftLength, NeverLowersTheExpectedThroughput) {
 TEST(DraftLength, GuessesOfOneSequenceMakeThoseOfTheNextDearer) {
   const StepCost cost = machine();
   DraftLength length(cost, {.rows = 4, .kv_bytes = 0}, 4);
-  const std::uint32_t first = length.choose(0.9F, 16);
-  length.take(0.9F, first);
-  const std::uint32_t second = length.choose(0.9F, 16);
+  const std::uint32_t first = length.choose(all(0.9F), 16);
+  length.take(all(0.9F), first);
+  const std::uint32_t second = length.choose(all(0.9F), 16);
   EXPECT_GT(first, 0U);
   EXPECT_LT(second, first);
 }
@@ -77,6 +84,59 @@ TEST(DraftLength, GuessesOfOneSequenceMakeThoseOfTheNextDearer) {
 TEST(DraftLength, KnowsAUsualMachineBeforeAnythingIsLearned) {
   EXPECT_GE(guesses(StepCost(), 1, 0.5F), 1U);
   EXPECT_EQ(guesses(StepCost(), 32, 0.5F), 0U);
+}
+
+// The same machine; a pass of the draft model takes 1 ms.
+StepCost machine_with_draft_model() {
+  StepCost cost = machine();
+  for (int i = 0; i < 20; ++i) {
+    for (const double passes : {1.0, 2.0, 4.0, 8.0}) {
+      const auto rows = static_cast<std::uint32_t>(passes) + 1;
+      cost.observe({.rows = rows, .kv_bytes = 0, .draft_passes = passes},
+                   4.5 + 0.5 * rows + passes);
+    }
+  }
+  return cost;
+}
+
+TEST(DraftLength, GuessesThatCostAPassMustBeWorthIt) {
+  const StepCost cost = machine_with_draft_model();
+  ASSERT_NEAR(cost.terms().draft_pass_ms, 1.0, 0.05);
+  const auto chosen = [&](float acceptance, std::uint32_t sharing) {
+    return DraftLength(cost, {.rows = 4, .kv_bytes = 0}, 4, sharing).choose(all(acceptance), 8);
+  };
+  for (const float acceptance : {0.5F, 0.7F, 0.9F, 0.97F}) {
+    EXPECT_LE(chosen(acceptance, 1), chosen(acceptance, 4)) << "a pass that is shared is cheaper";
+    EXPECT_LE(chosen(acceptance, 4), chosen(acceptance, 0)) << "and none at all the cheapest";
+  }
+  EXPECT_LT(chosen(0.9F, 1), chosen(0.9F, 0));
+  EXPECT_GT(chosen(0.97F, 4), 0U);
+}
+
+TEST(DraftLength, TheFirstUnsureGuessEndsASureDraftEarlier) {
+  const StepCost cost = machine();
+  const DraftLength length(cost, {.rows = 1, .kv_bytes = 0}, 1);
+  GuessChances chances(Acceptance{}, 2);
+  chances.sure = 0.95F;
+  chances.other = 0.05F;
+  EXPECT_EQ(length.choose(chances, 8), 2U);
+}
+
+TEST(Acceptance, AGuessThatIsStillToBeMadeIsAsSureAsGuessesWereOfLate) {
+  Acceptance acceptance;
+  for (int i = 0; i < 60; ++i) acceptance.count(true);
+  EXPECT_NEAR(acceptance.expected(), acceptance.of(true), 0.01F);
+  for (int i = 0; i < 60; ++i) acceptance.count(false);
+  EXPECT_NEAR(acceptance.expected(), acceptance.of(false), 0.01F);
+}
+
+TEST(Acceptance, FadesToWhatIsTypical) {
+  Acceptance acceptance;
+  const Acceptance typical;
+  for (int i = 0; i < 60; ++i) acceptance.judge(true, false);
+  for (int i = 0; i < 40; ++i) acceptance.fade_to(typical);
+  EXPECT_GT(acceptance.of(true), 0.3F);
+  EXPECT_LT(acceptance.of(true), typical.of(true));
 }
 
 TEST(Acceptance, FollowsWhatComesTrueForEachKindOfGuess) {

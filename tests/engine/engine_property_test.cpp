@@ -35,7 +35,9 @@ class Scenario {
   }
 
   void run() {
-    EngineRun run(toy_engine(limits_, options_));
+    EngineRun run(limits_.speculation.method == engine::SpeculationMethod::DraftModel
+                      ? toy_engine_with_draft(limits_, options_, draft_options())
+                      : toy_engine(limits_, options_));
     const std::uint32_t request_count = 1 + pick(18);
     std::vector<Request> requests;
     std::map<engine::RequestId, std::uint64_t> cancel_at;
@@ -46,7 +48,8 @@ class Scenario {
         if (is_time) run.resume(it->first);
         it = is_time ? resume_at.erase(it) : std::next(it);
       }
-      if (!requests.empty() && pick(6) == 0) {
+      // A request that is paused more often than it can be computed would never end.
+      if (!requests.empty() && outside_pauses_ < kMostOutsidePauses && pick(6) == 0) {
         const engine::RequestId id = requests[pick(static_cast<std::uint32_t>(requests.size()))].id;
         if (!resume_at.contains(id)) {
           run.pause(id);
@@ -84,7 +87,16 @@ class Scenario {
   std::uint32_t rejected() const { return rejected_; }
 
  private:
+  static constexpr std::uint32_t kMostOutsidePauses = 1'000;
+
   std::uint32_t pick(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
+
+  // Half of the draft models are as good as the model, the others know nothing but its habit.
+  ToyModelOptions draft_options() {
+    ToyModelOptions options = options_;
+    if (pick(2) == 0) options.weights += 1;
+    return options;
+  }
 
   Limits random_limits() {
     Limits limits;
@@ -99,6 +111,10 @@ class Scenario {
       limits.speculation.num_speculative_tokens = 1 + pick(6);
       limits.speculation.prompt_lookup_min = 1 + pick(2);
       limits.speculation.prompt_lookup_max = limits.speculation.prompt_lookup_min + pick(4);
+      if (pick(2) == 0) {
+        limits.speculation.method = engine::SpeculationMethod::DraftModel;
+        limits.speculation.draft_kv_blocks = 1 + pick(25);
+      }
     }
     return limits;
   }

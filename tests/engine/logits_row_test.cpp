@@ -33,6 +33,95 @@ TEST(LogitsRow, WeightIsTheExponentialFunction) {
   EXPECT_EQ(weight_of(-kInfinity), 0.0F);
 }
 
+TEST(LogitsRow, ThresholdsAnswerAsAPlainScanDoes) {
+  for (const std::size_t size : {1U, 15U, 16U, 17U, 255U, 256U, 257U, 1000U}) {
+    for (std::uint32_t seed = 0; seed < 10; ++seed) {
+      auto values = random_row(size, seed);
+      if (seed % 2 == 0) {
+        for (float& x : values) x = std::round(x);  // many equal values, zeros of both signs
+      }
+      LogitsRow row(size);
+      row.scan(values);
+      row.weigh(1.0F);
+      for (const float least : {-4.0F, -0.5F, 0.0F, 2.0F}) {
+        double weight = 0.0;
+        std::size_t count = 0;
+        std::vector<TokenId> between;
+        for (std::size_t i = 0; i < size; ++i) {
+          if (values[i] < least) continue;
+          weight += static_cast<double>(row.weight(static_cast<TokenId>(i)));
+          ++count;
+          if (values[i] < 1.0F) between.push_back(static_cast<TokenId>(i));
+        }
+        const LogitsRow::Reach reach = row.reach(least);
+        EXPECT_EQ(reach.count, count);
+        EXPECT_NEAR(reach.weight, weight, 1e-5 * weight);
+        if (least > 1.0F) continue;
+        std::vector<Candidate> candidates;
+        row.gather_between(least, 1.0F, candidates);
+        ASSERT_EQ(candidates.size(), between.size());
+        for (std::size_t i = 0; i < between.size(); ++i) {
+          EXPECT_EQ(candidates[i].token, between[i]);
+          EXPECT_EQ(candidates[i].logit, values[between[i]]);
+          EXPECT_EQ(candidates[i].weight, row.weight(between[i]));
+        }
+      }
+      const auto token = static_cast<TokenId>(seed * 31 % size);
+      const Candidate last{.logit = values[token], .weight = 0.0F, .token = token};
+      double kept = 0.0;
+      for (std::size_t i = 0; i < size; ++i) {
+        const Candidate each{.logit = values[i], .weight = 0.0F, .token = static_cast<TokenId>(i)};
+        if (!is_better(last, each)) kept += static_cast<double>(row.weight(each.token));
+      }
+      EXPECT_NEAR(row.keep_through(last), kept, 1e-5 * kept);
+      for (std::size_t i = 0; i < size; ++i) {
+        const Candidate each{.logit = values[i], .weight = 0.0F, .token = static_cast<TokenId>(i)};
+        if (is_better(last, each)) {
+          EXPECT_EQ(row.weight(each.token), 0.0F);
+        }
+      }
+    }
+  }
+}
+
+// The loops of this machine's vector width against the plain ones, bit by bit.
+TEST(RowLoops, GiveTheSameBitsAtEveryWidth) {
+  const RowLoops& plain = plain_row_loops();
+  const RowLoops& fast = row_loops();
+  for (const std::size_t size : {1U, 7U, 8U, 9U, 255U, 256U, 257U, 511U, 1000U}) {
+    for (std::uint32_t seed = 0; seed < 6; ++seed) {
+      auto values = random_row(size, seed);
+      if (seed % 2 == 0) {
+        for (float& x : values) x = std::round(x);
+      }
+      struct Answers {
+        std::vector<float> best, weights, sums, reach, kept;
+        std::vector<std::uint32_t> picked;
+        std::size_t count = 0;
+        std::int32_t magnitude = 0;
+        bool operator==(const Answers&) const = default;
+      };
+      const auto answers_of = [&](const RowLoops& loops) {
+        Answers a;
+        a.best.resize(size / kRowTile + 1);
+        a.weights.resize(size);
+        a.sums.resize(size / kWeightTile + 1);
+        a.reach.resize(a.sums.size());
+        a.picked.resize(size + 8);
+        a.magnitude = loops.scan(values, a.best.data());
+        const float best = *std::max_element(values.begin(), values.end());
+        loops.weigh(values, best, 0.8F, a.weights.data(), a.sums.data());
+        a.count = loops.reach(values, a.weights.data(), -1.0F, a.reach.data());
+        a.picked.resize(loops.pick(values, -1.0F, 2.0F, a.picked.data()));
+        a.kept = a.weights;
+        loops.drop(values, a.kept.data(), 1.0F, seed % 3 == 0);
+        return a;
+      };
+      EXPECT_EQ(answers_of(fast), answers_of(plain)) << size << " values, seed " << seed;
+    }
+  }
+}
+
 TEST(LogitsRow, AnswersAsAPlainScanDoesForEveryRowLength) {
   for (const std::size_t size : {1U, 2U, 15U, 16U, 17U, 63U, 64U, 65U, 255U, 256U, 257U, 1000U}) {
     for (std::uint32_t seed = 0; seed < 20; ++seed) {

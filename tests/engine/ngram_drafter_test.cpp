@@ -61,7 +61,7 @@ TEST(NgramDrafter, IsSureOfAGuessWhoseSuffixHasTheFullLength) {
     sequence.draft_limit = 1;
     Sequence* const sequences[] = {&sequence};
     drafter.propose(sequences);
-    EXPECT_EQ(sequence.draft_is_sure, is_sure) << text;
+    EXPECT_EQ(sequence.sure_guesses, is_sure ? sequence.draft.size() : 0U) << text;
     EXPECT_EQ(sequence.draft, tokens_of("d")) << text;
   }
 }

@@ -8,6 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "engine/rng.h"
+
 namespace turnstile::engine {
 namespace {
 
@@ -150,6 +152,56 @@ TEST(Sampler, ALargeNucleusIsCutAtTheRightPlace) {
   params.top_p = 0.5F;
   params.temperature = 3.0F;
   check_draws(normal_row(30'000, 5, 0.5F), params, 1000);
+}
+
+// The definition, term by term: the fewest best tokens, then the inverse CDF in the order of ids.
+TokenId drawn_by_definition(const std::vector<float>& row, const SamplingParams& params,
+                            std::uint32_t position) {
+  std::vector<std::size_t> order(row.size());
+  for (std::size_t i = 0; i < row.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return row[a] > row[b]; });
+  const auto weight = [&](std::size_t i) {
+    return std::exp(static_cast<double>((row[i] - row[order[0]]) / params.temperature));
+  };
+  double all = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i) all += weight(i);
+  std::vector<bool> is_kept(row.size(), false);
+  double kept = 0.0;
+  for (std::size_t i = 0; i < order.size() && kept < static_cast<double>(params.top_p) * all; ++i) {
+    is_kept[order[i]] = true;
+    kept += weight(order[i]);
+  }
+  const double target = uniform_draw(params.seed, 0, position) * kept;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (is_kept[i]) sum += weight(i);
+    if (is_kept[i] && sum > target) return static_cast<TokenId>(i);
+  }
+  return static_cast<TokenId>(order[0]);
+}
+
+TEST(Sampler, AWideNucleusIsDrawnFromByDefinition) {
+  std::uint32_t others = 0;
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    std::vector<float> row = normal_row(20'011, seed, seed % 2 == 0 ? 0.5F : 2.0F);
+    if (seed % 3 == 0) {
+      for (float& x : row) x = std::round(x * 4.0F) / 4.0F;  // many equal values, zeros among them
+    }
+    Sampler sampler(row.size());
+    Draw draw;
+    draw.params.temperature = seed % 2 == 0 ? 1.0F : 3.0F;
+    draw.params.seed = seed;
+    for (const float top_p : {0.3F, 0.9F, 0.99F, 0.999999F}) {
+      draw.params.top_p = top_p;
+      for (draw.position = 0; draw.position < 8; ++draw.position) {
+        others += draw(sampler, row)->token == drawn_by_definition(row, draw.params, draw.position)
+                      ? 0
+                      : 1;
+      }
+    }
+  }
+  EXPECT_LE(others, 2U) << "of 384; only a draw at the very edge of two tokens may fall to the other";
 }
 
 TEST(Sampler, EqualLogitsAreKeptLowestIdFirst) {

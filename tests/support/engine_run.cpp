@@ -159,6 +159,17 @@ std::unique_ptr<engine::Engine> toy_engine(const engine::Limits& limits,
   return *std::move(created);
 }
 
+std::unique_ptr<engine::Engine> toy_engine_with_draft(const engine::Limits& limits,
+                                                      const ToyModelOptions& options,
+                                                      const ToyModelOptions& draft_options,
+                                                      ToyModelLog* log, ToyModelLog* draft_log) {
+  auto created =
+      engine::Engine::create(std::make_unique<ToyModel>(options, log), toy_tokenizer(), limits,
+                             std::make_unique<ToyModel>(draft_options, draft_log));
+  EXPECT_TRUE(created) << created.error();
+  return std::move(*created);
+}
+
 RequestResult run_alone(const engine::Request& request, const ToyModelOptions& options) {
   engine::Limits limits;
   limits.max_model_len =

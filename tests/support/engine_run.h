@@ -74,6 +74,13 @@ std::unique_ptr<engine::Engine> toy_engine(const engine::Limits& limits,
                                            const ToyModelOptions& options = {},
                                            ToyModelLog* log = nullptr);
 
+// The same with another ToyModel that drafts; limits.speculation must ask for one.
+std::unique_ptr<engine::Engine> toy_engine_with_draft(const engine::Limits& limits,
+                                                      const ToyModelOptions& options,
+                                                      const ToyModelOptions& draft_options,
+                                                      ToyModelLog* log = nullptr,
+                                                      ToyModelLog* draft_log = nullptr);
+
 // What the request gives when nothing else is there: one prompt chunk, no cache, blocks enough.
 RequestResult run_alone(const engine::Request& request, const ToyModelOptions& options = {});
 
