@@ -70,15 +70,15 @@ Block<F> block_of(const std::uint8_t* panel, std::ptrdiff_t b) {
   return {panel + b * F::kBlockBytes, nullptr};
 }
 
-__m256 halves_at(const std::uint8_t* from) {
+inline __m256 halves_at(const std::uint8_t* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
 
-__m128i eight_bytes_at(const std::uint8_t* from) {
+inline __m128i eight_bytes_at(const std::uint8_t* from) {
   return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
 }
 
-__m256 small_integers_at(const std::uint8_t* from) {
+inline __m256 small_integers_at(const std::uint8_t* from) {
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(eight_bytes_at(from)));
 }
 
@@ -107,21 +107,21 @@ __m256 minimum_of(Block<F> block, int half, __m256 scale) {
 
 // The factors of Q6_K for the first or last 16 columns, each twice: a widening multiplies the two
 // 16-bit sums of a row by them.
-__m256i factors_of(Block<Q6_K> block, int columns, int half) {
+inline __m256i factors_of(Block<Q6_K> block, int columns, int half) {
   const __m128i factors = eight_bytes_at(block.at + 16 * columns + 8 * half);
   return _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(factors, factors));
 }
 
 // Its zero point: multiplied by the sums of a row's activations over the first and the last 16
 // columns this is what the unsigned weights add too much, negated.
-__m256i zero_factors_of(Block<Q6_K> block, int half) {
+inline __m256i zero_factors_of(Block<Q6_K> block, int half) {
   const __m256i both = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(
       eight_bytes_at(block.at + 8 * half), eight_bytes_at(block.at + 16 + 8 * half)));
   return _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_slli_epi16(both, 5));
 }
 
 // Those two sums as 16-bit halves of one integer.
-std::int32_t half_sums(const std::int8_t* q) {
+inline std::int32_t half_sums(const std::int8_t* q) {
   const __m256i activations = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q));
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), activations);
   __m256i sums = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
@@ -130,16 +130,16 @@ std::int32_t half_sums(const std::int8_t* q) {
   return (_mm256_extract_epi32(sums, 0) & 0xffff) | _mm256_extract_epi32(sums, 4) << 16;
 }
 
-__m256i bytes_at(const std::uint8_t* from) {
+inline __m256i bytes_at(const std::uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-__m256i low_nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
-__m256i high_nibbles(__m256i bytes) {
+inline __m256i low_nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
+inline __m256i high_nibbles(__m256i bytes) {
   return _mm256_and_si256(_mm256_srli_epi16(bytes, 4), _mm256_set1_epi8(15));
 }
 
-__m256i quad_at(const std::int8_t* q) {
+inline __m256i quad_at(const std::int8_t* q) {
   std::int32_t quad = 0;
   std::memcpy(&quad, q, sizeof quad);
   return _mm256_set1_epi32(quad);
@@ -148,7 +148,7 @@ __m256i quad_at(const std::int8_t* q) {
 // Adds one quad's products; the first quad starts the sum. The empty statement keeps the compiler
 // from turning the chain of additions into a tree, whose leaves do not fit the registers (measured:
 // half the speed).
-__m256i add_products(__m256i sum, __m256i weights, __m256i activations, bool first) {
+inline __m256i add_products(__m256i sum, __m256i weights, __m256i activations, bool first) {
   const __m256i products = _mm256_maddubs_epi16(weights, activations);
   sum = first ? products : _mm256_add_epi16(sum, products);
   __asm__("" : "+x"(sum));
@@ -156,21 +156,27 @@ __m256i add_products(__m256i sum, __m256i weights, __m256i activations, bool fir
 }
 
 // Pairs of 16-bit sums times `factors`, as 32 bits; the first starts the block's sums of 8 rows.
-__m256i widen(__m256i sums, __m256i narrow, __m256i factors, bool first) {
+inline __m256i widen(__m256i sums, __m256i narrow, __m256i factors, bool first) {
   const __m256i wide = _mm256_madd_epi16(narrow, factors);
   return first ? wide : _mm256_add_epi32(sums, wide);
 }
 
-// The order of reduction that kernel_table.h promises.
-template <typename F>
-__m256 accumulate(__m256 acc, __m256i sums, __m256 scale, __m256 minimum, __m256 row_scale,
-                  __m256 row_sum) {
-  acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(scale, row_scale), acc);
-  if constexpr (F::kFactors) return acc;
+// The order of reduction that kernel_table.h promises: one block's sum, then its minimum.
+inline __m256 add_block(__m256 acc, __m256 sum, __m256 scale, __m256 minimum, __m256 row_scale,
+                 __m256 row_sum) {
+  acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, row_scale), acc);
   return _mm256_fmadd_ps(minimum, row_sum, acc);
 }
 
-void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
+template <typename F>
+__m256 accumulate(__m256 acc, __m256i sums, __m256 scale, __m256 minimum, __m256 row_scale,
+                  __m256 row_sum) {
+  const __m256 sum = _mm256_cvtepi32_ps(sums);
+  if constexpr (F::kFactors) return _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, row_scale), acc);
+  return add_block(acc, sum, scale, minimum, row_scale, row_sum);
+}
+
+inline void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
   if (lanes == kPanelRows) {
     for (int h = 0; h < kHalves; ++h) {
       __m256 value = _mm256_loadu_ps(acc + 8 * h);
@@ -187,5 +193,9 @@ void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {
 // Products of one or two rows of activations; avx2_few_rows.cpp.
 void few_rows_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                      float* out, std::size_t out_stride, OutputMode mode);
+
+// Products of three rows or more with Q8_0; avx2_byte_matmul.cpp.
+void byte_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
+                 float* out, std::size_t out_stride, OutputMode mode);
 
 }  // namespace turnstile::kernels::avx2
