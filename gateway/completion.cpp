@@ -65,6 +65,7 @@ std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRe
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     requests.push_back(shared);
     requests.back().id = engine_request_id(live.id(), i);
+    context.prefixes.note(shared.salt, prompts[i]);
     requests.back().prompt = std::move(prompts[i]);
   }
   return requests;
@@ -210,7 +211,8 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
                        .requested_class = asked.name,
                        .model = request->model.empty()
                                     ? std::nullopt
-                                    : std::optional<std::string_view>(request->model)});
+                                    : std::optional<std::string_view>(request->model),
+                       .ticket = shown_ticket(session.head(), context)});
   const ParamNames names{.prompt = request->prompt_name(),
                          .max_tokens = request->max_tokens_name,
                          .service_class = asked.param};
@@ -234,9 +236,12 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
 
   // 7. The verdict.
   policy::TokenFacts facts;
+  const engine::CacheSalt salt = cache_salt(resolved->team, request->cache_salt);
   for (const TokenIds& prompt : *prompts) {
     const auto tokens = static_cast<std::int64_t>(prompt.size());
     facts.prompt_tokens += tokens;
+    facts.cached_prompt_tokens +=
+        static_cast<std::int64_t>(context.prefixes.known_tokens(salt, prompt));
     facts.longest_prompt_tokens = std::max(facts.longest_prompt_tokens, tokens);
   }
   facts.max_tokens = request->max_tokens;

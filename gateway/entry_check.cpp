@@ -99,6 +99,12 @@ tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const Req
   return std::chrono::milliseconds(ms);
 }
 
+std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
+                                              const SpineContext& context) {
+  if (head.ticket.empty()) return std::nullopt;
+  return context.tickets.read(head.ticket);
+}
+
 void InvalidRequest::answer(const ApiError& error) const {
   context_.metrics.on_invalid(to_string(error.code));
   const policy::Instant now = context_.clock.now();

@@ -17,6 +17,7 @@
 #include "gateway/api/generation_request.h"
 #include "gateway/http/http_reader.h"
 #include "policy/instant.h"
+#include "policy/request_id.h"
 
 namespace turnstile::gateway {
 
@@ -41,6 +42,10 @@ ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request);
 // X-Turnstile-Deadline-Ms: how long after its arrival the client still wants the first token.
 // Absent when the header is; an error when it is no whole number of milliseconds up to a day.
 tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const RequestHead& head);
+
+// X-Admission-Ticket: the ticket that the client shows; absent when it shows none.
+std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
+                                              const SpineContext& context);
 
 // Answers invalid requests of one key.
 class InvalidRequest {

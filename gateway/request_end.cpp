@@ -56,7 +56,9 @@ policy::EndKind RequestEnd::end_kind() const {
 ApiError RequestEnd::error(const ParamNames& names, const RequestRecord& record) const {
   assert(!is_completed() && client_is_here() && "there is an error and somebody to tell it");
   if (outcome_ == RequestOutcome::Refused) {
-    return from_refusal(*record.refusal, names, record.policy_revision);
+    ApiError error = from_refusal(*record.refusal, names, record.policy_revision);
+    error.ticket = record.ticket;
+    return error;
   }
   ApiError error = make_error(code_, std::string(message_of(code_)));
   if (error.status() == 503) error.retry_after = kRestartWait;
@@ -72,6 +74,8 @@ void finish_record(RequestRecord& record, const RequestEnd& end, bool has_answer
   record.code = end.code();
   record.status = has_answered ? 200 : end.status();
   if (end.outcome() == RequestOutcome::Refused) {
+    const auto& ticket = record.refusal->ticket;
+    if (ticket) record.ticket = context.tickets.text(*ticket, context.random);
     context.metrics.on_verdict(record, Metrics::Verdict::Refused, end.code());
     context.audit.refused(record);
   } else {
@@ -110,6 +114,7 @@ Explained explain(const RequestRecord& record) {
   explained.cached_tokens = record.cached_tokens;
   explained.pauses = record.pauses;
   explained.end_code = record.end_code;
+  if (record.queued) explained.ticket = policy::to_string(record.queued->ticket);
   return explained;
 }
 

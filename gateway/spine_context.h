@@ -24,6 +24,8 @@
 #include "gateway/live_requests.h"
 #include "gateway/mailbox.h"
 #include "gateway/metrics/metrics.h"
+#include "gateway/prefix_hints.h"
+#include "gateway/tickets.h"
 #include "policy/admission.h"
 
 namespace turnstile::gateway {
@@ -54,6 +56,8 @@ struct SpineContext {
   Drain& drain;
 
   HttpDate date{};
+  TicketTexts tickets{};
+  PrefixHints prefixes{};
   bool engine_has_failed = false;    // its requests were told
   std::size_t open_requests = 0;     // from a complete header to a written answer
   std::size_t open_connections = 0;  // sessions

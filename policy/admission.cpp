@@ -31,6 +31,9 @@ tl::unexpected<Refusal> refused(Refusal refusal, RequestId id) {
 // Of a request as long as the context: credits and debts of floors are bounded by it.
 constexpr std::int64_t kMostUnitsPerPosition = kUnitsPerGeneratedToken;
 
+// Requests whose memory is kept; each is about a kilobyte.
+constexpr std::size_t kMostSpare = 1024;
+
 std::vector<LeafOrder> orders_of(const PolicySet& policy) {
   std::vector<LeafOrder> orders;
   for (const ClassRules& rules : policy.classes) orders.push_back(rules.order);
@@ -82,6 +85,7 @@ Admission::~Admission() = default;
 void Admission::State::tick(Instant now) {
   assert(now >= latest && "time does not go back");
   latest = now;
+  expire_tickets(now);
 }
 
 std::vector<KeyProblem> Admission::set_keys(Instant now, const std::vector<KeyNode>& keys) {
@@ -127,16 +131,23 @@ KeyState* Admission::State::open_key(const Resolved& resolved) {
 // The request exists from here on and has paid its request rates.
 Request& Admission::State::arrive(Instant now, RequestId id, KeyState& key,
                                   const Resolved& resolved) {
-  const auto [it, added] = requests.try_emplace(id);
-  assert(added && "a request id is used once");
-  (void)added;
-  Request& request = it->second;
+  if (spare.empty()) {
+    std::unordered_map<RequestId, Request> fresh;
+    fresh.try_emplace(id);
+    spare.push_back(fresh.extract(id));
+  }
+  spare.back().key() = id;
+  const auto added = requests.insert(std::move(spare.back()));
+  assert(added.inserted && "a request id is used once");
+  spare.pop_back();
+  Request& request = added.position->second;
   request.id = id;
   request.key = &key;
   request.path = principals.path(key);
   request.class_index = resolved.class_index;
   request.model_index = resolved.model_index;
   request.arrived = now;
+  request.first_arrived = now;
   request.order = next_order++;
   const ClassRules& rules = policy->classes[resolved.class_index];
   request.deadline = now + rules.timeouts.queue_ttl;
@@ -170,12 +181,18 @@ void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
   request.lease.release();
   refresh_gates(request.path);
   KeyState& key = *request.key;
-  requests.erase(request.id);
+  auto node = requests.extract(request.id);
+  if (spare.size() < kMostSpare) {
+    node.mapped() = Request{};
+    spare.push_back(std::move(node));
+  }
   principals.end_request(key);
 }
 
-// Whoever has a deadline of its own does not wait beyond it.
-void Admission::State::bound_by_client(Request& request, const TokenFacts& tokens) const {
+// The cache is a hint; whoever has a deadline of its own does not wait beyond it.
+void Admission::State::take_hints(Request& request, const TokenFacts& tokens) const {
+  request.cached_hint =
+      std::clamp<std::int64_t>(tokens.cached_prompt_tokens, 0, request.size.prompt_tokens);
   if (!tokens.client_deadline) return;
   request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
   request.first_token_within = std::min(request.first_token_within, *tokens.client_deadline);
@@ -204,9 +221,27 @@ void Admission::State::leave_room(Request& request) {
 }
 
 void Admission::State::refuse_waiting(Instant now, Request& request, Refusal refusal) {
-  unreported.push_back(LateRefusal{
-      request.id, with_jittered_retry(std::move(refusal), request.id), request.arrived});
+  const RequestId id = request.id;
+  const Instant arrived = request.arrived;
+  unreported.push_back(LateRefusal{id, give_up(now, request, std::move(refusal)), arrived});
+}
+
+// Of a request that exists: it is gone after it.
+Refusal Admission::State::give_up(Instant now, Request& request, Refusal refusal) {
+  refusal = with_jittered_retry(std::move(refusal), request.id);
+  refusal.shown = request.shown;
+  const RequestSize size = request.size;
+  const bool is_sized = request.estimated_completion_tokens > 0;
+  const Attempt attempt{request.id,          request.key,
+                        request.class_index, request.model_index,
+                        is_sized ? &size : nullptr, request.estimated_completion_tokens,
+                        request.first_arrived,      request.order,
+                        request.early};
+  KeyState* const key = request.key;
+  const bool may_come_back = key->usable && !key->retired;
   forget(now, request, RateCharge::GiveBack);
+  if (may_come_back) offer_ticket(now, attempt, refusal);
+  return refusal;
 }
 
 std::int64_t Admission::State::estimate(const KeyState& key, const Resolved& resolved,
@@ -220,10 +255,13 @@ tl::expected<void, Refusal> Admission::take_place(Instant now, RequestId id,
   state_->tick(now);
   KeyState* key = state_->open_key(resolved);
   if (key == nullptr) return tl::unexpected(key_disabled());
-  if (auto refusal = check_rates(now, state_->principals.path(*key))) {
+  const State::Claim claim = state_->claim_ticket(now, *key, resolved, nullptr);
+  if (auto refusal = check_rates(now, state_->principals.path(*key), claim.standing())) {
+    refusal->shown = claim.use;
     return refused(std::move(*refusal), id);
   }
   Request& request = state_->arrive(now, id, *key, resolved);
+  state_->take_up(request, claim);
   if (state_->may_start_soon(request)) {
     state_->reading_without_place += 1;
     return {};
@@ -231,8 +269,7 @@ tl::expected<void, Refusal> Admission::take_place(Instant now, RequestId id,
   std::vector<State::Displacement> victims;
   if (auto refusal = state_->find_place(now, request, victims)) {
     state_->reading_without_place += 1;  // forget() counts it down again
-    state_->forget(now, request, State::RateCharge::GiveBack);
-    return refused(std::move(*refusal), id);
+    return tl::unexpected(state_->give_up(now, request, std::move(*refusal)));
   }
   state_->take_place(now, request, victims);
   return {};
@@ -245,8 +282,7 @@ tl::expected<Queued, Refusal> Admission::enqueue(Instant now, RequestId id,
   Request& request = state_->requests.at(id);
   assert(request.phase == Phase::Reading && "enqueue() follows take_place() once");
   const auto give_up = [&](Refusal refusal) {
-    state_->forget(now, request, State::RateCharge::GiveBack);
-    return refused(std::move(refusal), id);
+    return tl::unexpected(state_->give_up(now, request, std::move(refusal)));
   };
   if (state_->open_key(resolved) != request.key) return give_up(key_disabled());
   const auto size =
@@ -257,16 +293,26 @@ tl::expected<Queued, Refusal> Admission::enqueue(Instant now, RequestId id,
   if (auto refusal = check_budget_capacity(request.path, class_index, *size, estimate)) {
     return give_up(std::move(*refusal));
   }
-  if (auto refusal = check_budgets(now, request.path, class_index, *size, estimate)) {
-    return give_up(std::move(*refusal));
-  }
   request.size = *size;
   request.estimated_completion_tokens = estimate;
-  state_->bound_by_client(request, tokens);
+  if (request.may_be && (size->prompt_tokens > request.may_be->first ||
+                         size->max_completion_tokens() > request.may_be->second)) {
+    // Larger than the one that was refused: it waits as if it had come now.
+    request.keeps_place = false;
+    request.shown = TicketUse::Mismatch;
+    request.first_arrived = request.arrived;
+    request.order = request.own_order;
+  }
+  const Standing standing = request.keeps_place ? Standing::Expected : Standing::Newcomer;
+  if (auto refusal = check_budgets(now, request.path, class_index, *size, estimate, standing)) {
+    return give_up(std::move(*refusal));
+  }
+  state_->take_hints(request, tokens);
   Queued queued;
   if (auto refusal = state_->start_or_wait(now, request, queued)) {
     return give_up(std::move(*refusal));
   }
+  state_->use_early(request);
   return queued;
 }
 
@@ -284,22 +330,33 @@ tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const 
   if (auto refusal = check_budget_capacity(path, class_index, *size, estimate)) {
     return refused(std::move(*refusal), id);
   }
-  auto rate = check_rates(now, path);
-  auto budget = check_budgets(now, path, class_index, *size, estimate);
+  const State::Claim claim = state_->claim_ticket(now, *key, resolved, &*size);
+  auto rate = check_rates(now, path, claim.standing());
+  auto budget = check_budgets(now, path, class_index, *size, estimate, claim.standing());
   cover_budgets(rate, budget);
-  if (rate) return refused(std::move(*rate), id);
-  if (budget) return refused(std::move(*budget), id);
+  if (rate || budget) {
+    Refusal refusal = with_jittered_retry(std::move(rate ? *rate : *budget), id);
+    refusal.shown = claim.use;
+    const bool kept = claim.use == TicketUse::Kept;
+    state_->offer_ticket(now,
+                         {id, key, class_index, resolved.model_index, &*size, estimate,
+                          kept ? claim.ticket->first_arrived : now,
+                          kept ? claim.ticket->order : state_->next_order++, claim.early},
+                         refusal);
+    return tl::unexpected(std::move(refusal));
+  }
 
   Request& request = state_->arrive(now, id, *key, resolved);
+  state_->take_up(request, claim);
   state_->reading_without_place += 1;
   request.size = *size;
   request.estimated_completion_tokens = estimate;
-  state_->bound_by_client(request, tokens);
+  state_->take_hints(request, tokens);
   Queued queued;
   if (auto refusal = state_->start_or_wait(now, request, queued)) {
-    state_->forget(now, request, State::RateCharge::GiveBack);
-    return refused(std::move(*refusal), id);
+    return tl::unexpected(state_->give_up(now, request, std::move(*refusal)));
   }
+  state_->use_early(request);
   return queued;
 }
 

@@ -163,8 +163,6 @@ class Admission {
   // For metrics and state. `keys` adds the meters of keys, which are too many for metrics.
   enum class Detail : std::uint8_t { Shared, WithKeys };
   std::vector<MeterView> meters(Instant now, Detail detail) const;
-  std::vector<NamedCount> queued_by_class() const;  // waiting, and places taken; every class listed
-  std::vector<NamedCount> running_by_team() const;  // every team listed
   std::int64_t queued() const;
   std::int64_t running() const;
 

@@ -30,7 +30,7 @@ void Admission::State::start(Instant now, Request& request, bool due) {
   report.queue_wait = now - request.arrived;
   report.pick.class_name = policy->classes[request.class_index].name;
   report.pick.v = shares.v(request.key->share, request.class_index);
-  report.pick.v_min = report.pick.v;
+  report.pick.v_min = report.pick.v - last_ahead;
   report.pick.due = due;
   report.checks = std::move(request.checks);
 
@@ -103,17 +103,30 @@ std::optional<ClassIndex> Admission::State::best_ready() const {
   return std::nullopt;
 }
 
+// With locality, of those whose turn it nearly is, the one whose prompt is in the cache.
+std::optional<ShareTree::NodeIndex> Admission::State::pick(Instant now, ClassIndex class_index) {
+  last_ahead = 0;
+  if (policy->locality_slack_units == 0) return shares.pick(class_index);
+  const auto near = shares.pick_near(class_index, policy->locality_slack_units,
+                                     [&](ShareTree::NodeIndex leaf) {
+                                       return room.head(now, leaf, class_index)->cached_tokens;
+                                     });
+  if (!near) return std::nullopt;
+  last_ahead = near->ahead;
+  return near->leaf;
+}
+
 // The head of a class that is due does not fit, and everything waits for it, except a better class
 // that may pause: it takes the room of those whom it pauses and none that the due one waits for.
 bool Admission::State::start_by_pausing(Instant now) {
   const ClassIndex best = *best_ready();
-  const auto leaf = shares.pick(best);
+  const auto leaf = pick(now, best);
   Request& request = requests.at(room.head(now, *leaf, best)->id);
   if (fits_engine(request, watermark(best))) return false;
   const auto victims = find_victims(request, watermark(best));
   if (victims.empty()) return false;
   for (Request* victim : victims) pause(*victim, request.id);
-  if (best_ready() != best || shares.pick(best) != leaf) return true;
+  if (best_ready() != best || pick(now, best) != leaf) return true;
   last_peak = kv_peak(request);
   take_from_room(request);
   if (request.phase == Phase::Paused) {
@@ -145,7 +158,8 @@ void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
     refusal.scope = state.queue_by_class[request.class_index].scope();
     refusal.limit = std::chrono::duration_cast<std::chrono::milliseconds>(
                         request.deadline - request.arrived).count();
-    refusal.retry_after = state.until_served(now, request.class_index);
+    state.learn_missed(now, request);
+    refusal.retry_after = state.until_in_time(now, request);
     state.refuse_waiting(now, request, std::move(refusal));
   }
 
@@ -154,7 +168,7 @@ void Admission::dispatch(Instant now, std::vector<Outcome>& out) {
   // that is due goes first, and its watermark does not hold.
   state.refresh_backlogs();
   while (const auto band = state.next_band()) {
-    const auto leaf = state.shares.pick(band->class_index);
+    const auto leaf = state.pick(now, band->class_index);
     const auto head = state.room.head(now, *leaf, band->class_index);
     assert(head && "a ready leaf has a waiting request");
     Request& request = state.requests.at(head->id);
@@ -228,6 +242,8 @@ void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_
   const std::int64_t units = kUnitsPerPromptToken * prompt_tokens_computed +
                              kUnitsPerGeneratedToken * generated_tokens;
   state_->step_units += units;
+  state_->step_prompt_tokens += prompt_tokens_computed;
+  if (generated_tokens > 0) state_->step_sequences += request.size.choices;
   state_->floors.on_served(units);
   if (generated_tokens > 0) state_->learn_first_token(now, request);
   state_->learn_pace(now, request, generated_tokens);
@@ -241,8 +257,14 @@ void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_
 
 void Admission::on_step(Instant now, Duration took) {
   state_->tick(now);
-  state_->predictor.on_step(took, state_->step_units, state_->room.size() > 0);
-  state_->step_units = 0;
+  State& state = *state_;
+  state.predictor.on_step(took, state.step_units, state.room.size() > 0);
+  if (state.step_prompt_tokens == 0 && state.step_sequences > 0) {
+    state.step_time.on_step(took, state.step_sequences);
+  }
+  state.step_units = 0;
+  state.step_sequences = 0;
+  state.step_prompt_tokens = 0;
 }
 
 void Admission::State::set_prefill_left(Request& request, std::int64_t tokens) {
@@ -253,6 +275,17 @@ void Admission::State::set_prefill_left(Request& request, std::int64_t tokens) {
 void Admission::State::learn_first_token(Instant now, Request& request) {
   if (!request.predicted) return;
   predictor.learn(request.class_index, *request.predicted, now - request.predicted_at);
+  request.predicted.reset();
+}
+
+// It never got its first token: all that is known is that it would have come later than now. To
+// learn from those alone that were in time would make every prediction look good.
+void Admission::State::learn_missed(Instant now, Request& request) {
+  if (!request.predicted) return;
+  const Duration waited = now - request.predicted_at;
+  if (waited > predictor.likely(request.class_index, *request.predicted)) {
+    predictor.learn(request.class_index, *request.predicted, waited);
+  }
   request.predicted.reset();
 }
 

@@ -9,8 +9,7 @@
 namespace turnstile::policy {
 namespace {
 
-// Who lost a place may come back soon: the flood that took it passes quickly or the next answer
-// says more.
+// At least, for who lost a place: what took it is not the last of its kind.
 constexpr Duration kRetryAfterDisplaced = std::chrono::seconds(1);
 
 // One newcomer with a long prompt may take the places of so many others.
@@ -57,7 +56,28 @@ bool Admission::State::passes_gates(const Request& request) const {
 bool Admission::State::fits_engine(const Request& request, std::int64_t watermark_ppm) {
   if (!sequence_slots.fits(request.size.choices, watermark_ppm)) return false;
   last_peak = kv_peak(request);
-  return last_peak <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm);
+  return last_peak <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm) &&
+         keeps_gaps(request, {});
+}
+
+// The TPOT guard: with it, would running requests of its class or a higher one still get their
+// tokens in time? Those of lower classes do not count, or they would keep a higher one out. A
+// target that is missed even by one alone guards nothing.
+bool Admission::State::keeps_gaps(const Request& request,
+                                  std::span<Request* const> paused) const {
+  std::int64_t sequences = request.size.choices;
+  std::optional<Duration> target;
+  for (const Request* other : on_engine) {
+    if (std::ranges::find(paused, other) != paused.end()) continue;
+    sequences += other->size.choices;
+    if (other->class_index > request.class_index) continue;
+    const Duration gap = policy->classes[other->class_index].timeouts.token_gap;
+    target = std::min(target.value_or(gap), gap);
+  }
+  if (!target) return true;
+  const auto alone = step_time.gap_with(1);
+  if (!alone || *alone > *target) return true;
+  return *step_time.gap_with(sequences) <= *target;
 }
 
 // True when nothing that may start waits in this class or a higher one, nor in a class that is due:
@@ -97,6 +117,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   queued.max_tokens = request.size.max_tokens;
   queued.kv_blocks = request.size.kv_blocks;
   queued.estimated_completion_tokens = request.estimated_completion_tokens;
+  queued.ticket = request.shown;
 
   decide_reservation(request);
   bool starts = can_start(request);
@@ -113,7 +134,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
     refusal.scope = queue_by_class[request.class_index].scope();
     refusal.limit = std::chrono::duration_cast<std::chrono::milliseconds>(
                         request.deadline - request.arrived).count();
-    refusal.retry_after = until_served(now, request.class_index);
+    refusal.retry_after = until_in_time(now, request);
     return refusal;
   }
   const bool had_place = !request.place.empty();
@@ -144,6 +165,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
     const auto picked = shares.pick(request.class_index);
     assert(picked == leaf && "nobody else in this class is ready");
     (void)picked;
+    last_ahead = 0;
     start(now, request, false);
     shares.set_backlog(leaf, request.class_index, !room.empty(leaf, request.class_index));
     queued.starts_now = true;
@@ -157,9 +179,15 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
                    request.class_index,
                    request.order,
                    request.deadline,
-                   kUnitsPerPromptToken * request.size.prompt_tokens +
-                       kUnitsPerGeneratedToken * request.estimated_completion_tokens,
-                   request.arrived + (request.deadline - request.arrived) / 2};
+                   request.units(),
+                   request.arrived + (request.deadline - request.arrived) / 2,
+                   std::nullopt,
+                   request.cached_hint,
+                   false};
+  if (request.keeps_place) {
+    const Duration wait = request.deadline - request.arrived;
+    request.entry.kept_deadline = request.first_arrived + wait;
+  }
   enter_room(request);
   request.phase = Phase::Waiting;
   return std::nullopt;
@@ -181,7 +209,9 @@ std::optional<Refusal> Admission::State::find_place(Instant now, const Request& 
     for (const Displacement& gone : victims) {
       freed += requests.at(gone.victim).place.held(*need.meter);
     }
-    return !need.meter->fits(need.amount - freed, need.watermark_ppm);
+    return request.keeps_place
+               ? !need.meter->fits(need.amount - freed, need.watermark_ppm)
+               : !need.meter->fits_newcomer(need.amount - freed, need.watermark_ppm);
   };
   for (;;) {
     const auto all = needs.all();
@@ -195,7 +225,7 @@ std::optional<Refusal> Admission::State::find_place(Instant now, const Request& 
       });
     }
     if (!victim) {
-      return no_place(*full->meter, full->amount, until_place(now, request, full->scope));
+      return no_place(*full->meter, full->amount, until_place(now, request, *full));
     }
     victims.push_back({victim->id, full->meter});
   }
@@ -204,15 +234,20 @@ std::optional<Refusal> Admission::State::find_place(Instant now, const Request& 
 void Admission::State::take_place(Instant now, Request& request,
                                   const std::vector<Displacement>& victims) {
   for (const Displacement& gone : victims) {
-    Refusal displaced = no_place(*gone.full, 1, kRetryAfterDisplaced);
+    Request& victim = requests.at(gone.victim);
+    const PlaceNeeds missing = place_needs(request);
+    const auto lost = std::ranges::find(missing.all(), gone.full, &PlaceNeed::meter);
+    const Duration wait = std::max(kRetryAfterDisplaced, until_place(now, victim, *lost));
+    Refusal displaced = no_place(*gone.full, 1, wait);
     displaced.code = RefusalCode::Displaced;
-    refuse_waiting(now, requests.at(gone.victim), std::move(displaced));
+    refuse_waiting(now, victim, std::move(displaced));
   }
   const PlaceNeeds needs = place_needs(request);
   for (const PlaceNeed& need : needs.all()) {
     Meter& meter = *need.meter;
     if (meter.capacity()) {
-      request.checks.push_back({meter.name(), *meter.capacity(), meter.committed(), need.amount});
+      request.checks.push_back(
+          {meter.shared_name(), *meter.capacity(), meter.committed(), need.amount});
     }
     request.place.add(meter, need.amount);
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "policy/admission.h"
+#include "policy/arrival_checks.h"
 #include "policy/floor_credits.h"
 #include "policy/ledger.h"
 #include "policy/length_quantile.h"
@@ -24,6 +25,8 @@
 #include "policy/principals.h"
 #include "policy/request_size.h"
 #include "policy/share_tree.h"
+#include "policy/step_time.h"
+#include "policy/ticket_book.h"
 #include "policy/ttft_predictor.h"
 #include "policy/waiting_room.h"
 
@@ -50,11 +53,16 @@ struct Request {
 
   RequestSize size;
   std::int64_t estimated_completion_tokens = 0;
+  std::int64_t cached_hint = 0;  // prompt tokens that need no computing, as far as is known
+  std::int64_t units() const {
+    return kUnitsPerPromptToken * (size.prompt_tokens - cached_hint) +
+           kUnitsPerGeneratedToken * estimated_completion_tokens;
+  }
   Ledger ledger;
   Permit place;  // queue meters; empty when it needs none
   Permit lease;  // inflight meters, slots, KV blocks; empty until dispatched
   WaitingRoom::Entry entry;
-  std::vector<Check> checks;
+  Checks checks;
 
   bool exhausted = false;   // its budget ended it
   bool unreported = false;  // dispatched, and dispatch() has not said so yet
@@ -67,6 +75,14 @@ struct Request {
   std::int64_t blocks_returned = 0;    // by the engine, out of what was reserved
   std::int64_t expected_length = 0;    // by the class's quantile; asked again as the answer grows
   std::int64_t ask_again_at = 0;
+
+  // Of the first attempt when it came back as told; else its own.
+  bool keeps_place = false;
+  TicketUse shown = TicketUse::None;
+  std::optional<RequestId> early;  // the ticket that it showed too soon
+  Instant first_arrived{};
+  std::uint64_t own_order = 0;
+  std::optional<std::pair<std::int64_t, std::int64_t>> may_be;  // prompt, completion; to be checked
 
   std::optional<Instant> last_tokens_at;
   std::int64_t prefill_left = 0;       // running: prompt tokens still to be computed
@@ -87,7 +103,43 @@ struct Admission::State {
   void enter_room(Request& request);
   void take_from_room(Request& request);
   void leave_room(Request& request);
-  void bound_by_client(Request& request, const TokenFacts& tokens) const;
+  void take_hints(Request& request, const TokenFacts& tokens) const;
+
+  // Tickets; see tickets.cpp.
+  struct Claim {
+    TicketUse use = TicketUse::None;
+    std::optional<Ticket> ticket;     // Kept: taken out of the book
+    std::optional<RequestId> early;   // Early: still in it
+    Standing standing() const {
+      return use == TicketUse::Kept ? Standing::Expected : Standing::Newcomer;
+    }
+  };
+  Claim claim_ticket(Instant now, KeyState& key, const Resolved& resolved,
+                     const RequestSize* size);
+  void take_up(Request& request, const Claim& claim);
+  void expire_tickets(Instant now);
+  void drop_ticket(RequestId id);
+  void expect_back(const Ticket& ticket, std::int64_t sign);
+  bool can_keep(const Ticket& ticket);
+  std::optional<std::string> awaited_fault() const;
+  struct Attempt {
+    RequestId id{};
+    KeyState* key = nullptr;
+    ClassIndex class_index = 0;
+    std::size_t model_index = 0;
+    const RequestSize* size = nullptr;  // null: not known
+    std::int64_t estimated_completion_tokens = 0;
+    Instant first_arrived{};
+    std::uint64_t order = 0;
+    std::optional<RequestId> early;  // the ticket it showed too soon
+  };
+  // Adds the ticket to a refusal that names a wait.
+  void offer_ticket(Instant now, const Attempt& attempt, Refusal& refusal);
+  // Whoever is let in before its time needs its ticket no more.
+  void use_early(const Request& request) {
+    if (request.early && tickets.find(*request.early) != nullptr) drop_ticket(*request.early);
+  }
+  Refusal give_up(Instant now, Request& request, Refusal refusal);
 
   // Gates. Each returns why not, or takes what it names.
   std::int64_t estimate(const KeyState& key, const Resolved& resolved,
@@ -121,6 +173,8 @@ struct Admission::State {
   };
   std::optional<Band> next_band();
   std::optional<ClassIndex> best_ready() const;
+  std::optional<ShareTree::NodeIndex> pick(Instant now, ClassIndex class_index);
+  bool keeps_gaps(const Request& request, std::span<Request* const> paused) const;
   bool start_by_pausing(Instant now);
 
   // Cache blocks; see kv_peak.cpp.
@@ -166,8 +220,12 @@ struct Admission::State {
   void take_place(Instant now, Request& request, const std::vector<Displacement>& victims);
 
   // How long until something is likely to be free; see retry_hint.cpp.
-  Duration until_place(Instant now, const Request& request, const Principal* scope) const;
-  Duration until_served(Instant now, ClassIndex class_index) const;
+  Duration until_place(Instant now, const Request& request, const PlaceNeed& need);
+  Duration until_in_time(Instant now, const Request& request);
+  std::int64_t units_until_place(const Request& request, const PlaceNeed& need,
+                                 std::int64_t wanted) const;
+  std::optional<Duration> until_given_up(Instant now, const PlaceNeed& need,
+                                         std::int64_t requests_to_go) const;
   Duration expected_rest(const Request& request) const;
 
   // Predictions; see prediction.cpp.
@@ -180,12 +238,16 @@ struct Admission::State {
   };
   void collect_releases();
   Duration until_room(const Request& request, std::int64_t ahead_units);
-  Duration until_may_run(const Principal& node) const;
-  std::optional<Prediction> predict(const Request& request, bool starts);
+  Duration until_released(std::int64_t ahead_units, std::int64_t slots, std::int64_t blocks) const;
+  Duration until_may_run(const Principal& node, std::int64_t queued) const;
+  Duration beside_floors(ClassIndex class_index, Duration raw) const;
+  std::optional<Prediction> predict(const Request& request, bool starts,
+                                    ShareTree::Counting counting);
   std::optional<Refusal> check_first_token(Instant now, Request& request, bool starts,
                                            Queued& queued);
   void set_prefill_left(Request& request, std::int64_t tokens);
   void learn_first_token(Instant now, Request& request);
+  void learn_missed(Instant now, Request& request);
 
   void learn_pace(Instant now, Request& request, std::int64_t generated);
 
@@ -202,6 +264,7 @@ struct Admission::State {
   ShareTree shares;
   Principals principals;
   WaitingRoom room;
+  TicketBook tickets;
   FloorCredits floors;
   std::vector<LengthQuantile> lengths;  // by model and class, see length_of()
   LengthQuantile& length_of(const Request& request) {
@@ -213,6 +276,8 @@ struct Admission::State {
 
   // Declared after the meters: what requests hold is released before the meters go.
   std::unordered_map<RequestId, Request> requests;
+  // Of requests that are gone, for those to come: a steady stream of requests allocates nothing.
+  std::vector<std::unordered_map<RequestId, Request>::node_type> spare;
   std::vector<Outcome> unreported;
   std::vector<Request*> on_engine;  // those that run; elements of `requests` do not move
   std::vector<Growth> growths;      // kept to save its allocation
@@ -223,6 +288,10 @@ struct Admission::State {
   Instant latest{};
   std::int64_t pace_ns;  // mean time of one token of a running sequence
   TtftPredictor predictor;
+  StepTime step_time;
+  std::int64_t step_sequences = 0;  // that got tokens since the last on_step()
+  std::int64_t step_prompt_tokens = 0;
+  std::int64_t last_ahead = 0;     // of the last pick(): how far before its turn
   std::int64_t step_units = 0;     // delivered since the last on_step()
   std::int64_t prefill_left = 0;   // over the running requests
   std::int64_t waiting_slots = 0;  // choices and blocks of the requests in the waiting room

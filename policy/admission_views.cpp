@@ -69,24 +69,6 @@ std::vector<MeterView> Admission::meters(Instant now, Detail detail) const {
   return views;
 }
 
-std::vector<NamedCount> Admission::queued_by_class() const {
-  std::vector<NamedCount> counts;
-  for (const ClassRules& rules : state_->policy->classes) counts.push_back({rules.name, 0});
-  for (const auto& [id, request] : state_->requests) {
-    if (request.phase != Phase::Running) counts[request.class_index].count += 1;
-  }
-  return counts;
-}
-
-std::vector<NamedCount> Admission::running_by_team() const {
-  std::vector<NamedCount> counts;
-  for (std::size_t i = 0; i < state_->principals.team_count(); ++i) {
-    const Meter& inflight = state_->principals.team(i).inflight;
-    counts.push_back({state_->policy->teams[i].name, inflight.committed()});
-  }
-  return counts;
-}
-
 std::int64_t Admission::queued() const {
   return static_cast<std::int64_t>(state_->requests.size()) - state_->running;
 }
@@ -214,7 +196,8 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   state.principals.for_each_key([&](const KeyState& key) {
     if (!fault) fault = principal_fault(key, count);
     if (!fault && key.live_requests != count.live[&key]) fault = key.scope + ": live miscounted";
-    if (!fault && key.retired && key.live_requests == 0) fault = key.scope + ": kept for nothing";
+    const bool is_idle = key.live_requests == 0 && key.tickets == 0;
+    if (!fault && key.retired && is_idle) fault = key.scope + ": kept for nothing";
     if (!fault) fault = gate_fault(state.shares, key);
     for (ClassIndex c = 0; c < state.policy->classes.size() && !fault; ++c) {
       if (state.shares.backlog(key.share, c) == state.room.empty(key.share, c)) {
@@ -225,6 +208,8 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   if (fault) return fault;
   if (auto units = waiting_units_fault(state.shares, state.room)) return units;
   if (auto in_tree = state.shares.check_invariants()) return in_tree;
+  if (auto in_book = state.tickets.check_invariants()) return in_book;
+  if (auto awaited = state.awaited_fault()) return awaited;
   return state.room.check_invariants();
 }
 

@@ -26,9 +26,13 @@ void keep_longest(std::optional<Refusal>& kept, Refusal refusal) {
   if (longer) kept = std::move(refusal);
 }
 
+std::int64_t kept_from(const Bucket& bucket, Standing standing) {
+  return standing == Standing::Newcomer ? bucket.awaited().kept : 0;
+}
+
 Check bucket_check(const Bucket& bucket, Instant now, std::int64_t asked) {
   const std::int64_t capacity = bucket.limit()->capacity;
-  return {bucket.name(), capacity, capacity - bucket.available(now), asked};
+  return {bucket.shared_name(), capacity, capacity - bucket.available(now), asked};
 }
 
 }  // namespace
@@ -41,13 +45,14 @@ Budget budget_of(Principal& node, ClassIndex class_index) {
   return {&node.tokens, node.rules.charge, node.rules.cached_weight_milli, floor};
 }
 
-std::optional<Refusal> check_rates(Instant now, const Path& path) {
+std::optional<Refusal> check_rates(Instant now, const Path& path, Standing standing) {
   std::optional<Refusal> kept;
   for (const Principal* node : path) {
     const Bucket& bucket = node->requests;
-    if (bucket.fits(now, 1)) continue;
+    if (bucket.fits(now, 1 + kept_from(bucket, standing))) continue;
     keep_longest(kept, bucket_refusal(RefusalCode::RateRequests, bucket, now, 1,
-                                      bucket.limit()->per_minute, bucket.wait_for(now, 1)));
+                                      bucket.limit()->per_minute,
+                                      bucket.wait_after(now, bucket.awaited().told, 1)));
   }
   return kept;
 }
@@ -59,26 +64,23 @@ std::optional<Refusal> check_budget_capacity(const Path& path, ClassIndex class_
     const Budget budget = budget_of(*node, class_index);
     const auto& limit = budget.bucket->limit();
     if (!limit) continue;
+    const bool is_closed = limit->per_minute == 0;
+    if (!is_closed && budget_feasible(budget, size, estimated_completion_tokens)) continue;
     Refusal refusal;
+    refusal.code = is_closed ? RefusalCode::BudgetTokens : RefusalCode::ExceedsBudgetCapacity;
     refusal.meter = budget.bucket->name();
     refusal.scope = budget.bucket->scope();
+    refusal.limit = is_closed ? 0 : limit->capacity - budget.floor;
     refusal.asked = budget_reservation(budget, size, estimated_completion_tokens);
-    if (limit->per_minute == 0) {
-      refusal.code = RefusalCode::BudgetTokens;
-      return refusal;
-    }
-    if (!budget_feasible(budget, size, estimated_completion_tokens)) {
-      refusal.code = RefusalCode::ExceedsBudgetCapacity;
-      refusal.limit = limit->capacity - budget.floor;
-      return refusal;
-    }
+    return refusal;
   }
   return std::nullopt;
 }
 
 std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex class_index,
                                      const RequestSize& size,
-                                     std::int64_t estimated_completion_tokens) {
+                                     std::int64_t estimated_completion_tokens,
+                                     Standing standing) {
   std::optional<Refusal> kept;
   for (Principal* node : path) {
     const Budget budget = budget_of(*node, class_index);
@@ -86,14 +88,15 @@ std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex c
     if (!bucket.limit()) continue;
     const std::int64_t asked = budget_reservation(budget, size, estimated_completion_tokens);
     const std::int64_t level = asked + budget.floor;
-    if (bucket.fits(now, level)) continue;
+    if (bucket.fits(now, level + kept_from(bucket, standing))) continue;
     keep_longest(kept, bucket_refusal(RefusalCode::BudgetTokens, bucket, now, asked,
-                                      bucket.limit()->per_minute, bucket.wait_for(now, level)));
+                                      bucket.limit()->per_minute,
+                                      bucket.wait_after(now, bucket.awaited().told, level)));
   }
   return kept;
 }
 
-void record_rate_checks(Instant now, const Path& path, std::vector<Check>& checks) {
+void record_rate_checks(Instant now, const Path& path, Checks& checks) {
   for (const Principal* node : path) {
     if (node->requests.limit()) checks.push_back(bucket_check(node->requests, now, 1));
   }
@@ -101,7 +104,7 @@ void record_rate_checks(Instant now, const Path& path, std::vector<Check>& check
 
 void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
                           const RequestSize& size, std::int64_t estimated_completion_tokens,
-                          std::vector<Check>& checks) {
+                          Checks& checks) {
   for (Principal* node : path) {
     if (!node->tokens.limit()) continue;
     const std::int64_t asked =

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "policy/ledger.h"
 #include "policy/outcome.h"
@@ -20,8 +19,12 @@ namespace turnstile::policy {
 // The node's budget as a request of that class sees it.
 Budget budget_of(Principal& node, ClassIndex class_index);
 
+// A newcomer leaves alone what is kept for those who were told to come back; whoever comes as told
+// may use it. All are told to come after those who were told before.
+enum class Standing : std::uint8_t { Newcomer, Expected };
+
 // One request on every request rate of the path. RateRequests.
-std::optional<Refusal> check_rates(Instant now, const Path& path);
+std::optional<Refusal> check_rates(Instant now, const Path& path, Standing standing);
 
 // Could the request ever be paid from full buckets, above the floors of its class.
 // ExceedsBudgetCapacity, or BudgetTokens for a budget of zero.
@@ -32,12 +35,13 @@ std::optional<Refusal> check_budget_capacity(const Path& path, ClassIndex class_
 // The reservation on every token budget of the path. BudgetTokens.
 std::optional<Refusal> check_budgets(Instant now, const Path& path, ClassIndex class_index,
                                      const RequestSize& size,
-                                     std::int64_t estimated_completion_tokens);
+                                     std::int64_t estimated_completion_tokens,
+                                     Standing standing);
 
 // The limits that were looked at and had room, for the record. Call before anything is taken.
-void record_rate_checks(Instant now, const Path& path, std::vector<Check>& checks);
+void record_rate_checks(Instant now, const Path& path, Checks& checks);
 void record_budget_checks(Instant now, const Path& path, ClassIndex class_index,
                           const RequestSize& size, std::int64_t estimated_completion_tokens,
-                          std::vector<Check>& checks);
+                          Checks& checks);
 
 }  // namespace turnstile::policy

@@ -48,10 +48,15 @@ bool Bucket::fits(Instant now, std::int64_t amount) const {
 }
 
 std::optional<Duration> Bucket::wait_for(Instant now, std::int64_t amount) const {
-  if (fits(now, amount)) return Duration{0};
+  return wait_after(now, 0, amount);
+}
+
+std::optional<Duration> Bucket::wait_after(Instant now, std::int64_t before_it,
+                                           std::int64_t amount) const {
+  if (fits(now, before_it + amount)) return Duration{0};
   if (limit_->per_minute == 0 || amount > limit_->capacity) return std::nullopt;
   const Level level = level_at(now);
-  const std::int64_t missing = amount * kUnitsPerToken - level.units;
+  const std::int64_t missing = (before_it + amount) * kUnitsPerToken - level.units;
   return time_to_earn(missing, limit_->per_minute) - (now - level.at);
 }
 

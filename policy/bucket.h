@@ -30,7 +30,9 @@
 #include <optional>
 #include <string>
 
+#include "policy/awaited.h"
 #include "policy/instant.h"
+#include "policy/meter_name.h"
 
 namespace turnstile::policy {
 
@@ -54,6 +56,10 @@ class Bucket {
   // more than a full bucket holds).
   std::optional<Duration> wait_for(Instant now, std::int64_t amount) const;
 
+  // The same when `before_it` is taken first by others: the level may be earned several times over.
+  std::optional<Duration> wait_after(Instant now, std::int64_t before_it,
+                                     std::int64_t amount) const;
+
   void take(Instant now, std::int64_t amount);    // may leave a debt
   void give(Instant now, std::int64_t amount);    // of what was taken; the level is capped
   void settle(std::int64_t amount);               // what was taken stays spent
@@ -66,7 +72,10 @@ class Bucket {
   std::int64_t available(Instant now) const;  // whole tokens, rounded down; negative in debt
   Duration until_full(Instant now) const;
   std::int64_t held() const { return held_; }
-  const std::string& name() const { return name_; }
+  Awaited& awaited() { return awaited_; }
+  const Awaited& awaited() const { return awaited_; }
+  const std::string& name() const { return name_.text(); }
+  const MeterName& shared_name() const { return name_; }
   const std::string& scope() const { return scope_; }
 
  private:
@@ -77,11 +86,12 @@ class Bucket {
   Level level_at(Instant now) const;
   static Duration time_to_earn(std::int64_t units, std::int64_t per_minute);
 
-  std::string name_;
+  MeterName name_;
   std::string scope_;
   std::optional<Limit> limit_;
   Level level_;
   std::int64_t held_ = 0;
+  Awaited awaited_;
 };
 
 }  // namespace turnstile::policy

@@ -12,6 +12,7 @@
 
 #include "policy/instant.h"
 #include "policy/policy_set.h"
+#include "policy/request_id.h"
 
 namespace turnstile::policy {
 
@@ -29,6 +30,8 @@ struct Ask {
   std::string_view key_id;
   std::optional<std::string_view> requested_class;  // a class name; absent: the default applies
   std::optional<std::string_view> model;            // an alias; absent: the first the key may use
+  // The ticket it shows (ticket_book.h), by its id; zero: one that cannot be read.
+  std::optional<RequestId> ticket = std::nullopt;
 };
 
 // A maximum that lowered the class of a request.
@@ -56,6 +59,7 @@ struct Resolved {
   std::string revision;     // of the policy that decided
 
   Timeouts timeouts;
+  std::optional<RequestId> ticket;  // as shown, not yet looked up
 
   // The limit and, for the message, whose it is ("team/lab"). The smallest of the path.
   struct TokenLimit {
@@ -76,6 +80,8 @@ struct TokenFacts {
   std::int64_t choices = 1;  // n, times the number of prompts
   // How long after its arrival the client still wants the first token; absent: its class decides.
   std::optional<Duration> client_deadline;
+  // Of the prompt, what the cache was seen to hold: a hint. What was really shared settles it.
+  std::int64_t cached_prompt_tokens = 0;
   // Of the longest prompt, when a request brings several; 0: it brings one.
   std::int64_t longest_prompt_tokens = 0;
 };

@@ -18,11 +18,15 @@ namespace {
 
 constexpr std::int64_t kAlways = 1'000'000;
 constexpr std::int64_t kAskEvery = 16;  // tokens, at least
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
 
 }  // namespace
 
 std::int64_t Admission::State::blocks_for(std::int64_t tokens) const {
-  return (tokens + engine.block_tokens - 1) / engine.block_tokens;
+  // Divided as 32 bits, which takes half the time; asked of every request that runs.
+  assert(tokens >= 0 && tokens <= kMostTokens && "a sequence fits its context");
+  return static_cast<std::uint32_t>(tokens + engine.block_tokens - 1) /
+         static_cast<std::uint32_t>(engine.block_tokens);
 }
 
 void Admission::State::decide_reservation(Request& request) const {
@@ -57,7 +61,8 @@ std::int64_t Admission::State::expected_blocks(const Request& request) const {
 }
 
 Admission::State::Growth Admission::State::growth_of(const Request& request) const {
-  const std::int64_t generated = request.ledger.generated_tokens() / request.size.choices;
+  const std::int64_t all = request.ledger.generated_tokens();
+  const std::int64_t generated = request.size.choices == 1 ? all : all / request.size.choices;
   Growth growth;
   growth.tokens_left = std::max<std::int64_t>(1, request.size.max_tokens - generated);
   growth.held = request.phase == Phase::Running ? request.lease.held(kv_blocks)

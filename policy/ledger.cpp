@@ -118,7 +118,6 @@ Settlement Ledger::close(Instant now, ShareTree& tree, std::int64_t prompt_token
   assert(prompt_tokens_computed >= 0 && generated_tokens >= 0 && "use is not negative");
   const std::int64_t computed = std::min(prompt_tokens_computed, prompt_ - cached_);
   Settlement settlement;
-  settlement.budgets.reserve(count_);
   for (Line& line : std::span(lines_).first(count_)) {
     const bool is_hard = line.budget.charge == Charge::Hard && line.budget.bucket->limit();
     const std::int64_t paid =
@@ -128,7 +127,7 @@ Settlement Ledger::close(Instant now, ShareTree& tree, std::int64_t prompt_token
     move_line(now, line, charged ? used : 0);
     line.budget.bucket->settle(line.debited);
     if (line.budget.bucket->limit()) {
-      settlement.budgets.push_back({line.budget.bucket->name(), line.reserved, line.debited});
+      settlement.budgets.push_back({line.budget.bucket->shared_name(), line.reserved, line.debited});
     }
   }
   if (share_open_) {

@@ -20,6 +20,9 @@
 #include <string>
 #include <utility>
 
+#include "policy/awaited.h"
+#include "policy/meter_name.h"
+
 namespace turnstile::policy {
 
 class Meter {
@@ -37,6 +40,10 @@ class Meter {
   // Below a watermark in millionths of the capacity.
   bool fits(std::int64_t amount, std::int64_t watermark_ppm) const {
     return !capacity_ || amount <= part_of(*capacity_, watermark_ppm) - committed_;
+  }
+  // The same for a newcomer, who leaves alone what is kept for those who were told to come back.
+  bool fits_newcomer(std::int64_t amount, std::int64_t watermark_ppm) const {
+    return fits(amount + awaited_.kept, watermark_ppm);
   }
   // To the nearest whole unit, and at least one, so that the smallest engine serves every class.
   static std::int64_t part_of(std::int64_t capacity, std::int64_t ppm) {
@@ -56,16 +63,21 @@ class Meter {
   // Never cuts what is committed; new amounts wait until it fits again.
   void set_capacity(std::optional<std::int64_t> capacity) { capacity_ = capacity; }
 
-  const std::string& name() const { return name_; }
+  Awaited& awaited() { return awaited_; }
+  const Awaited& awaited() const { return awaited_; }
+
+  const std::string& name() const { return name_.text(); }
+  const MeterName& shared_name() const { return name_; }
   const std::string& scope() const { return scope_; }
   std::optional<std::int64_t> capacity() const { return capacity_; }
   std::int64_t committed() const { return committed_; }
 
  private:
-  std::string name_;
+  MeterName name_;
   std::string scope_;
   std::optional<std::int64_t> capacity_;
   std::int64_t committed_ = 0;
+  Awaited awaited_;
 };
 
 }  // namespace turnstile::policy

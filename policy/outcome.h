@@ -12,18 +12,23 @@
 #include <vector>
 
 #include "policy/instant.h"
+#include "policy/meter_name.h"
 #include "policy/request_id.h"
+#include "policy/short_list.h"
 #include "policy/verdict.h"
 
 namespace turnstile::policy {
 
 // A meter that was looked at and had room. `committed` is the amount before this request.
 struct Check {
-  std::string meter;
+  MeterName meter;
   std::int64_t limit = 0;  // capacity of the meter, in its unit
   std::int64_t committed = 0;
   std::int64_t asked = 0;
 };
+// Of the key, its team and its department: rates, budgets and places; and the places of all.
+inline constexpr std::size_t kMostChecks = 14;
+using Checks = ShortList<Check, kMostChecks>;
 
 // When the first token of a request is expected, counted from the decision.
 struct Prediction {
@@ -41,14 +46,15 @@ struct Queued {
   bool starts_now = false;       // did not wait; the next dispatch() reports its Dispatch
   std::int64_t position = 0;     // requests that wait ahead in its own queue (key and class)
   std::int64_t ahead_units = 0;  // service units of those requests
+  TicketUse ticket = TicketUse::None;  // what became of the ticket it showed
   std::optional<Prediction> prediction;  // absent while nothing runs or the pace is not known
 };
 
 // Why this request was next.
 struct Pick {
   std::string class_name;
-  // Counters of the key at the decision: service units / weight, times 2^20. v_min is the smallest
-  // among the siblings that could start (equal to v while there is no locality slack).
+  // Counters of the key at the decision: service units / weight, times 2^20. v - v_min is how far
+  // ahead of its turn it was, over all levels: zero without locality slack.
   std::int64_t v = 0;
   std::int64_t v_min = 0;
   bool due = false;  // served for its floor, ahead of higher classes and above its watermark
@@ -71,7 +77,7 @@ struct Dispatch {
   Duration queue_wait{};  // dispatched - arrived
   Pick pick;
   KvDecision kv;
-  std::vector<Check> checks;  // rates, budgets and queue places, as found when it was accepted
+  Checks checks;  // rates, budgets and queue places, as found when it was accepted
 };
 
 // The request left the waiting room without being served (queue_deadline, displaced, key_disabled).
@@ -105,14 +111,14 @@ using Outcome = std::variant<Dispatch, LateRefusal, Pause, Resume, Exhausted>;
 
 // How one meter's reservation ended. `used` is what stays charged.
 struct LedgerLine {
-  std::string meter;
+  MeterName meter;
   std::int64_t reserved = 0;
   std::int64_t used = 0;
 };
 
 // The books of a request that ended.
 struct Settlement {
-  std::vector<LedgerLine> budgets;  // one per token budget on the path
+  ShortList<LedgerLine, 3> budgets;  // one per token budget on the path
   std::int64_t service_units = 0;   // charged to the fair shares: prompt computed + 2 * generated
 };
 
@@ -133,11 +139,6 @@ struct MeterView {
   std::string name;
   std::int64_t committed = 0;
   std::int64_t capacity = 0;
-};
-
-struct NamedCount {
-  std::string name;
-  std::int64_t count = 0;
 };
 
 }  // namespace turnstile::policy

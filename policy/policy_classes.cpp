@@ -26,6 +26,9 @@ constexpr std::int64_t kMaxSlackMilli = 100'000;
 constexpr std::int64_t kPpm = 1'000'000;
 constexpr std::int64_t kMostFloors = kPpm / 2;  // so that strict classes still mean something
 
+// Where the other of two that conflict stands when the file does not say it.
+constexpr std::string_view kBuiltIn = " (built in)";
+
 template <typename T>
 void assign(T& target, const std::optional<T>& value) {
   if (value) target = *value;
@@ -73,11 +76,7 @@ std::optional<LeafOrder> read_order(PolicyNotes& notes, const DocumentValue& val
   }
   std::string message(path);
   message += " must be \"fifo\", \"edf\" or \"lifo-when-standing\"";
-  if (const auto meant = nearest_name(*text, kOrders); !meant.empty()) {
-    message += "; did you mean \"";
-    message += meant;
-    message += "\"?";
-  }
+  message += did_you_mean(*text, kOrders);
   notes.error(value.at, std::move(message));
   return std::nullopt;
 }
@@ -155,9 +154,9 @@ void check_ranks(PolicyDraft& draft, const std::map<std::string, Position>& rank
       message += ".rank " + std::to_string(named.rank);
       message += " is also the rank of classes." + other.name;
       const auto other_at = rank_positions.find(other.name);
-      if (other_at != rank_positions.end()) {
-        message += " (line " + std::to_string(other_at->second.line) + ")";
-      }
+      message += other_at != rank_positions.end()
+                     ? " (line " + std::to_string(other_at->second.line) + ")"
+                     : std::string(kBuiltIn);
       message += "; ranks must be unique";
       draft.notes.error((at_second ? second : first)->second, std::move(message));
     }
@@ -233,9 +232,10 @@ void check_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable
     std::string message = "classes." + lower.name + ".watermark ";
     message += as_decimal(lower.watermark_ppm, kPpm) + " exceeds classes." + upper.name;
     message += ".watermark " + as_decimal(upper.watermark_ppm, kPpm);
-    if (of_upper != tables.end()) {
-      message += " (line " + std::to_string(position_of(of_upper->second, "watermark").line) + ")";
-    }
+    message += of_upper != tables.end()
+                   ? " (line " +
+                         std::to_string(position_of(of_upper->second, "watermark").line) + ")"
+                   : std::string(kBuiltIn);
     message += "; watermarks must not rise with rank";
     draft.notes.error(position_of(of_lower->second, "watermark"), std::move(message));
   }
@@ -243,12 +243,16 @@ void check_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable
 
 void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
   std::int64_t sum = 0;
+  std::int64_t built_in = 0;
   std::optional<Position> last;
   std::string lines;
   for (const ClassRules& rules : draft.set.classes) {
     sum += rules.floor_ppm;
     const auto written = tables.find(rules.name);
-    if (written == tables.end() || written->second.table->find("floor") == nullptr) continue;
+    if (written == tables.end() || written->second.table->find("floor") == nullptr) {
+      built_in += rules.floor_ppm;
+      continue;
+    }
     const Position at = position_of(written->second, "floor");
     if (last) lines += (lines.empty() ? "" : ", ") + std::to_string(std::min(*last, at).line);
     last = last ? std::max(*last, at) : at;
@@ -256,6 +260,7 @@ void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& t
   if (sum <= kMostFloors) return;
   std::string message = "the floors of all classes add up to " + as_decimal(sum, kPpm);
   if (!lines.empty()) message += " (with line " + lines + ")";
+  if (built_in > 0) message += ", " + as_decimal(built_in, kPpm) + " of it not written";
   message += "; at most " + as_decimal(kMostFloors, kPpm) + " can be promised";
   draft.notes.error(last.value_or(Position{}), std::move(message));
 }
@@ -298,11 +303,7 @@ std::optional<ClassIndex> class_named(PolicyDraft& draft, std::string_view name,
   for (const ClassRules& rules : draft.set.classes) names.push_back(rules.name);
   std::string message(path);
   message += " names a class that does not exist";
-  if (const auto meant = nearest_name(name, names); !meant.empty()) {
-    message += "; did you mean \"";
-    message += meant;
-    message += "\"?";
-  }
+  message += did_you_mean(name, names);
   draft.notes.error(at, std::move(message));
   return std::nullopt;
 }

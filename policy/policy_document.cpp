@@ -55,6 +55,30 @@ DocumentValue convert(const toml::node& node) {
   return value;
 }
 
+// "(line N)" of the first of two definitions: the library says only that there are two. The name is
+// in quotes in its sentence; the line is the first that begins with it, as a key or as a table.
+std::string first_definition(std::string_view text, std::string_view description,
+                             std::int64_t line) {
+  const std::size_t open = description.find('\'');
+  const std::size_t close = description.find('\'', open + 1);
+  if (description.find("redefine") == std::string_view::npos || close == std::string_view::npos) {
+    return {};
+  }
+  std::string_view name = description.substr(open + 1, close - open - 1);
+  const std::string table = "[" + std::string(name) + "]";
+  name = name.substr(name.rfind('.') + 1);
+  std::size_t begin = 0;
+  for (std::int64_t at = 1; at < line && begin < text.size(); ++at) {
+    std::string_view row = text.substr(begin, text.find('\n', begin) - begin);
+    begin += row.size() + 1;
+    row.remove_prefix(std::min(row.find_first_not_of(" \t"), row.size()));
+    const bool is_key = row.starts_with(name) &&
+                        row.find_first_not_of(" \t", name.size()) == row.find('=');
+    if (is_key || row.starts_with(table)) return " (line " + std::to_string(at) + ")";
+  }
+  return {};
+}
+
 }  // namespace
 
 const DocumentValue::Member* DocumentValue::find(std::string_view name) const {
@@ -71,8 +95,10 @@ tl::expected<DocumentValue, SyntaxError> parse_document(std::string_view text) {
     return convert(toml::parse(text));
   } catch (const toml::parse_error& error) {
     // The library's sentence begins with "Error while parsing ...": what is expected stands in it.
-    return tl::unexpected(
-        SyntaxError{position(error.source()), std::string(error.description())});
+    const Position at = position(error.source());
+    return tl::unexpected(SyntaxError{
+        at, std::string(error.description()) +
+                first_definition(text, error.description(), at.line)});
   }
 }
 

@@ -15,13 +15,15 @@ constexpr std::array<std::string_view, 18> kNodeKeys = {
     "default_class",   "models",              "max_input_tokens", "max_output_tokens",
     "default_max_tokens", "disabled"};
 constexpr std::array<std::string_view, 1> kTeamKeys = {"dept"};
-constexpr std::array<std::string_view, 1> kDefaultsKeys = {"queue_requests_total"};
+constexpr std::array<std::string_view, 2> kDefaultsKeys = {"queue_requests_total",
+                                                           "locality_slack"};
 constexpr std::array<std::string_view, 4> kLaterNodeKeys = {"tokens_per_day", "tokens_per_week",
                                                             "tokens_per_month", "expires"};
-constexpr std::array<std::string_view, 1> kLaterDefaultsKeys = {"locality_slack"};
 constexpr std::array<std::string_view, 4> kModelKeys = {"serves", "default_class", "max_class",
                                                         "max_input_tokens"};
 constexpr std::array<std::string_view, 2> kLaterModelKeys = {"fallback", "fallback_on"};
+
+constexpr std::array<std::string_view, 3> kCharges = {"max", "live", "hard"};
 
 // A team may have this many waiting requests unless the file says otherwise: without a bound, one
 // team could fill the whole queue.
@@ -39,7 +41,8 @@ std::optional<Charge> read_charge(PolicyNotes& notes, const DocumentValue& value
   if (*text == "max") return Charge::Max;
   if (*text == "live") return Charge::Live;
   if (*text == "hard") return Charge::Hard;
-  notes.error(value.at, std::string(path) + " must be \"max\", \"live\" or \"hard\"");
+  notes.error(value.at, std::string(path) + " must be \"max\", \"live\" or \"hard\"" +
+                            did_you_mean(*text, kCharges));
   return std::nullopt;
 }
 
@@ -59,11 +62,7 @@ std::optional<std::vector<std::string>> read_models_list(PolicyDraft& draft,
     if (std::ranges::find(known, (*aliases)[i]) != known.end()) continue;
     std::string message(path);
     message += " names a model that does not exist";
-    if (const auto meant = nearest_name((*aliases)[i], known); !meant.empty()) {
-      message += "; did you mean \"";
-      message += meant;
-      message += "\"?";
-    }
+    message += did_you_mean((*aliases)[i], known);
     draft.notes.error(value.elements[i].at, std::move(message));
   }
   return aliases;
@@ -172,6 +171,14 @@ bool good_node_name(PolicyNotes& notes, const DocumentValue::Member& member) {
   return false;
 }
 
+// Where a department lists its models.
+std::optional<std::int64_t> line_of_models(const DocumentValue* depts, std::string_view name) {
+  const auto* dept = depts != nullptr ? depts->find(name) : nullptr;
+  const auto* models = dept != nullptr ? dept->value.find("models") : nullptr;
+  if (models == nullptr) return std::nullopt;
+  return models->value.at.line;
+}
+
 std::size_t department_index(const PolicySet& set, std::string_view name) {
   const auto it = std::ranges::find(set.departments, name, &Department::name);
   return static_cast<std::size_t>(it - set.departments.begin());
@@ -187,16 +194,13 @@ std::optional<std::size_t> read_dept(PolicyDraft& draft, const DocumentValue& va
   for (const Department& department : draft.set.departments) names.push_back(department.name);
   std::string message(path);
   message += " names a department without a [depts.*] table";
-  if (const auto meant = nearest_name(*name, names); !meant.empty()) {
-    message += "; did you mean \"";
-    message += meant;
-    message += "\"?";
-  }
+  message += did_you_mean(*name, names);
   draft.notes.error(value.at, std::move(message));
   return std::nullopt;
 }
 
-void check_team_reaches_a_model(PolicyDraft& draft, const Team& team, Position at) {
+void check_team_reaches_a_model(PolicyDraft& draft, const Team& team, Position at,
+                                std::optional<std::int64_t> dept_line) {
   const auto& team_list = team.rules.models;
   const auto& dept_list = draft.set.departments[team.department].rules.models;
   const auto allowed = [](const std::optional<std::vector<std::string>>& list,
@@ -211,9 +215,10 @@ void check_team_reaches_a_model(PolicyDraft& draft, const Team& team, Position a
     }
   }
   if (reaches) return;
-  draft.notes.error(at, "teams." + team.name +
-                            " can use no model: the lists of the team and of its department have"
-                            " none in common");
+  std::string message = "teams." + team.name;
+  message += " can use no model: the lists of the team and of its department";
+  if (dept_line) message += " (line " + std::to_string(*dept_line) + ")";
+  draft.notes.error(at, message + " have none in common");
 }
 
 }  // namespace
@@ -243,7 +248,9 @@ void read_models(PolicyDraft& draft, const DocumentValue& table) {
         assign(model.serves, read_text(key.value, name, notes));
         const auto& engines = draft.engine_models;
         if (engines && std::ranges::find(*engines, model.serves) == engines->end()) {
-          notes.error(key.value.at, name + " names no engine of turnstile.toml");
+          const std::vector<std::string_view> names(engines->begin(), engines->end());
+          notes.error(key.value.at, name + " names no engine of turnstile.toml" +
+                                        did_you_mean(model.serves, names));
         }
       } else if (key.name == "default_class") {
         model.default_class = read_class_name(draft, key.value, name);
@@ -268,9 +275,12 @@ NodeDefaults read_defaults(PolicyDraft& draft, const DocumentValue* table) {
         assign(draft.set.queue_requests_total,
                read_count(member.value, "defaults.queue_requests_total", 0, kMaxCount,
                           draft.notes));
+      } else if (member.name == "locality_slack") {
+        assign(draft.set.locality_slack_units,
+               read_count(member.value, "defaults.locality_slack", 0, kMaxCount, draft.notes));
       } else if (!read_node_key(draft, member, "defaults", defaults.team)) {
         draft.notes.unread_key(member, "defaults", both(kNodeKeys, kDefaultsKeys),
-                               both(kLaterNodeKeys, kLaterDefaultsKeys));
+                               kLaterNodeKeys);
       }
     }
   }
@@ -291,7 +301,8 @@ void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentVa
       const std::string path = dotted("depts", member.name);
       if (!is_table(member.value, path, notes) || !good_node_name(notes, member)) continue;
       if (draft.set.departments.size() == kMaxDepartments) {
-        notes.error(member.at, "there are too many departments");
+        notes.error(member.at, "there can be at most " + std::to_string(kMaxDepartments) +
+                                   " departments");
         break;
       }
       Department department{member.name, defaults.other};
@@ -309,13 +320,17 @@ void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentVa
     const std::string path = dotted("teams", member.name);
     if (!is_table(member.value, path, notes) || !good_node_name(notes, member)) continue;
     if (draft.set.teams.size() == kMaxTeams) {
-      notes.error(member.at, "there are too many teams");
+      notes.error(member.at, "there can be at most " + std::to_string(kMaxTeams) + " teams");
       break;
     }
     Team team{member.name, 0, defaults.team};
     std::optional<std::size_t> department;
     const bool names_dept = member.value.find("dept") != nullptr;
-    if (!names_dept) notes.error(member.at, path + " needs dept = \"NAME\", its department");
+    if (!names_dept) {
+      std::string example = "NAME";
+      if (draft.set.departments.size() == 1) example = draft.set.departments[0].name;
+      notes.error(member.at, path + " needs dept = \"" + example + "\", its department");
+    }
     for (const auto& key : member.value.members) {
       if (key.name == "dept") {
         department = read_dept(draft, key.value, dotted(path, key.name));
@@ -326,7 +341,8 @@ void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentVa
     warn_small_budget(draft, team.rules, member.at, path);
     if (!department) continue;
     team.department = *department;
-    check_team_reaches_a_model(draft, team, member.at);
+    check_team_reaches_a_model(draft, team, member.at,
+                               line_of_models(depts, draft.set.departments[*department].name));
     draft.set.teams.push_back(std::move(team));
   }
 }

@@ -69,6 +69,15 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
   return best;
 }
 
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> known) {
+  const std::string_view meant = nearest_name(name, known);
+  if (meant.empty()) return {};
+  std::string text = "; did you mean \"";
+  text += meant;
+  text += "\"?";
+  return text;
+}
+
 void PolicyNotes::error(Position at, std::string message) {
   errors_.push_back({file_, at.line, at.column, std::move(message)});
 }

@@ -42,6 +42,9 @@ class PolicyNotes {
 // "teams.lab" + "inflight" -> "teams.lab.inflight".
 std::string dotted(std::string_view path, std::string_view name);
 
+// "; did you mean \"NAME\"?" with the nearest of `known`, or nothing when none is near.
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> known);
+
 // The nearest of `known` when it is near enough to be meant, else empty.
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known);
 

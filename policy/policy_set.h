@@ -134,6 +134,8 @@ struct PolicySet {
 
   NodeRules key_defaults;                     // what a key takes from [defaults]: no limits
   std::int64_t queue_requests_total = 256;    // waiting requests in all
+  // Service, by weight, that a request whose prompt is in the cache may go ahead of its turn.
+  std::int64_t locality_slack_units = 0;
   ClassIndex fallback_class = 0;              // "interactive": for requests that name no class
 
   std::optional<ClassIndex> find_class(std::string_view name) const;

@@ -14,7 +14,13 @@ namespace {
 
 // A prediction that uses up the last fifth of the time is no promise.
 constexpr std::int64_t kTenthsOfDeadline = 8;
+constexpr std::int64_t kTenthsForExpected = 9;
 constexpr Duration kShortestRetry = std::chrono::milliseconds(100);
+
+constexpr Duration kLongestRetry = std::chrono::minutes(10);
+constexpr Duration kRetryWithoutFacts = std::chrono::seconds(1);
+
+Duration in_good_time(Duration target) { return target / 10 * kTenthsOfDeadline; }
 
 std::int64_t in_ms(Duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -39,6 +45,16 @@ Duration Admission::State::until_room(const Request& request, std::int64_t ahead
   collect_releases();
   if (releases.empty()) return Duration{0};
   // Of all that waits, the part that is ahead needs its part of slots and blocks.
+  Duration wait = until_released(ahead_units, request.size.choices, expected_blocks(request));
+  for (const Principal* node : request.path) {
+    wait = std::max(wait, until_may_run(*node, node->queue.committed() + 1));
+  }
+  return wait;
+}
+
+// Until there are so many slots and blocks beyond what those ahead take.
+Duration Admission::State::until_released(std::int64_t ahead_units, std::int64_t slots,
+                                          std::int64_t blocks) const {
   std::int64_t waiting_units = 0;
   for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
     waiting_units += shares.waiting_units(ShareTree::kRoot, c);
@@ -46,10 +62,8 @@ Duration Admission::State::until_room(const Request& request, std::int64_t ahead
   const auto part_ahead = [&](std::int64_t waiting) {
     return waiting_units > 0 ? waiting * std::min(ahead_units, waiting_units) / waiting_units : 0;
   };
-  std::int64_t slots = request.size.choices + part_ahead(waiting_slots) -
-                       (*sequence_slots.capacity() - sequence_slots.committed());
-  std::int64_t blocks = expected_blocks(request) + part_ahead(waiting_blocks) -
-                        (*kv_blocks.capacity() - kv_blocks.committed());
+  slots += part_ahead(waiting_slots) - (*sequence_slots.capacity() - sequence_slots.committed());
+  blocks += part_ahead(waiting_blocks) - (*kv_blocks.capacity() - kv_blocks.committed());
   Duration wait{0};
   for (const Release& release : releases) {
     if (slots <= 0 && blocks <= 0) break;
@@ -57,17 +71,13 @@ Duration Admission::State::until_room(const Request& request, std::int64_t ahead
     blocks -= release.blocks;
     wait = release.after;
   }
-  for (const Principal* node : request.path) {
-    wait = std::max(wait, until_may_run(*node));
-  }
   return wait;
 }
 
-// Until so many requests of the node have ended that the last of its queue may run.
-Duration Admission::State::until_may_run(const Principal& node) const {
+// Until so many requests of the node have ended that `queued` more may run.
+Duration Admission::State::until_may_run(const Principal& node, std::int64_t queued) const {
   if (!node.inflight.capacity()) return Duration{0};
-  std::int64_t ends = node.inflight.committed() + node.queue.committed() + 1 -
-                      *node.inflight.capacity();
+  std::int64_t ends = node.inflight.committed() + queued - *node.inflight.capacity();
   Duration wait{0};
   std::int64_t seen = 0;
   for (const Release& release : releases) {
@@ -81,27 +91,33 @@ Duration Admission::State::until_may_run(const Principal& node) const {
   return seen == 0 ? wait : wait + wait * (std::max<std::int64_t>(0, ends) / seen);
 }
 
-std::optional<Prediction> Admission::State::predict(const Request& request, bool starts) {
+// Lower classes that wait take their floors out of the service.
+Duration Admission::State::beside_floors(ClassIndex class_index, Duration raw) const {
+  std::int64_t lower_floors = 0;
+  for (ClassIndex c = class_index + 1; c < policy->classes.size(); ++c) {
+    if (shares.ready(ShareTree::kRoot, c)) lower_floors += policy->classes[c].floor_ppm;
+  }
+  return raw + raw / (1'000'000 - lower_floors) * lower_floors;
+}
+
+std::optional<Prediction> Admission::State::predict(const Request& request, bool starts,
+                                                    ShareTree::Counting counting) {
   if (running == 0 || !predictor.knows_pace()) return std::nullopt;
   const ClassIndex class_index = request.class_index;
-  const std::int64_t own = kUnitsPerPromptToken * request.size.prompt_tokens;
+  const std::int64_t own =
+      kUnitsPerPromptToken * (request.size.prompt_tokens - request.cached_hint);
   Prediction prediction;
   Duration until_free{0};
   if (!starts) {
-    prediction.ahead_units = shares.units_ahead(request.key->share, class_index, own);
+    prediction.ahead_units = shares.units_ahead(request.key->share, class_index, own, counting);
     for (ClassIndex higher = 0; higher < class_index; ++higher) {
-      prediction.ahead_units += shares.waiting_units(ShareTree::kRoot, higher);
+      prediction.ahead_units += shares.work(ShareTree::kRoot, higher, counting);
     }
     until_free = until_room(request, prediction.ahead_units);
   }
   prediction.raw = std::max(predictor.time_for(prefill_left + prediction.ahead_units + own),
                             until_free + predictor.time_for(own));
-  // Lower classes that wait take their floors out of the service.
-  std::int64_t lower_floors = 0;
-  for (ClassIndex c = class_index + 1; c < policy->classes.size(); ++c) {
-    if (shares.ready(ShareTree::kRoot, c)) lower_floors += policy->classes[c].floor_ppm;
-  }
-  prediction.raw += prediction.raw / (1'000'000 - lower_floors) * lower_floors;
+  prediction.raw = beside_floors(class_index, prediction.raw);
   prediction.likely = predictor.likely(class_index, prediction.raw);
   prediction.safe = predictor.safe(class_index, prediction.raw);
   return prediction;
@@ -109,12 +125,17 @@ std::optional<Prediction> Admission::State::predict(const Request& request, bool
 
 std::optional<Refusal> Admission::State::check_first_token(Instant now, Request& request,
                                                            bool starts, Queued& queued) {
-  queued.prediction = predict(request, starts);
+  queued.prediction = predict(request, starts,
+                              request.keeps_place ? ShareTree::Counting::Waiting
+                                                  : ShareTree::Counting::AndKept);
   if (!queued.prediction) return std::nullopt;
   if (!starts) request.predicted = queued.prediction->raw;
   request.predicted_at = now;
   if (policy->classes[request.class_index].allow_late) return std::nullopt;
-  const Duration limit = request.first_token_within / 10 * kTenthsOfDeadline;
+  // Who came back as told has had its no; it is let in while it is likely to be in time.
+  const Duration limit = request.keeps_place
+                             ? request.first_token_within / 10 * kTenthsForExpected
+                             : in_good_time(request.first_token_within);
   const Duration expected = now - request.arrived + queued.prediction->likely;
   if (expected <= limit) return std::nullopt;
   Refusal refusal;
@@ -124,8 +145,23 @@ std::optional<Refusal> Admission::State::check_first_token(Instant now, Request&
   refusal.limit = in_ms(limit);
   refusal.committed = prefill_left + queued.prediction->ahead_units;
   refusal.asked = in_ms(expected);
-  refusal.retry_after = std::max(kShortestRetry, expected - limit);
+  refusal.retry_after = until_in_time(now, request);
   return refusal;
+}
+
+// Until a request like this one would be in good time, after all who were told to come before: at a
+// prediction between the median and the ninth decile, since the told part of the work is certain to
+// come and only its pace is not. Where requests are let in although they will be late, nothing but
+// its wait keeps one in time: then at the ninth decile, and with half the time to spare.
+Duration Admission::State::until_in_time(Instant, const Request& request) {
+  const auto prediction = predict(request, false, ShareTree::Counting::AndTold);
+  if (!prediction) return kRetryWithoutFacts;
+  const Duration target = in_good_time(request.first_token_within);
+  const bool is_late_allowed = policy->classes[request.class_index].allow_late;
+  const Duration wait = is_late_allowed
+                            ? prediction->safe - target / 2
+                            : (prediction->likely + prediction->safe) / 2 - target;
+  return std::clamp(wait, kShortestRetry, kLongestRetry);
 }
 
 }  // namespace turnstile::policy

@@ -34,6 +34,7 @@ bool Admission::State::fits_without(const Request& request, std::int64_t waterma
   std::int64_t freed_slots = 0;
   for (const Request* victim : paused) freed_slots += victim->size.choices;
   return sequence_slots.fits(request.size.choices - freed_slots, watermark_ppm) &&
+         keeps_gaps(request, paused) &&
          kv_peak(request, paused) <= Meter::part_of(*kv_blocks.capacity(), watermark_ppm);
 }
 

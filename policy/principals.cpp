@@ -173,11 +173,12 @@ std::vector<Principals::Problem> Principals::set_keys(Instant now, const std::ve
       auto state = std::make_unique<KeyState>(handle, node, rules, team_index, share, now);
       key = state.get();
       keys_.emplace(handle, std::move(state));
+      by_handle_.emplace(handle, key);
     }
     key->usable = understood && !rules.disabled;
     key->retired = false;
     tree_.set_gate(key->share, key->inflight.fits(1));
-    current_.emplace(node.id, key->handle);
+    current_.emplace(node.id, key);
     listed.insert(key);
     if (!key->usable && key->live_requests > 0) closed.push_back(key);
   }
@@ -207,24 +208,25 @@ void Principals::apply(Instant now, KeyState& key, const KeyNode& node, const No
 void Principals::retire_or_drop(KeyState& key) {
   key.usable = false;
   key.retired = true;
-  if (key.live_requests > 0) return;
+  if (key.live_requests > 0 || key.tickets > 0) return;
   tree_.remove(key.share);
+  by_handle_.erase(key.handle);
   keys_.erase(key.handle);
 }
 
 const KeyState* Principals::find(std::string_view id) const {
   const auto it = current_.find(id);
-  return it == current_.end() ? nullptr : by_handle(it->second);
+  return it == current_.end() ? nullptr : it->second;
 }
 
 KeyState* Principals::by_handle(std::uint64_t handle) {
-  const auto it = keys_.find(handle);
-  return it == keys_.end() ? nullptr : it->second.get();
+  const auto it = by_handle_.find(handle);
+  return it == by_handle_.end() ? nullptr : it->second;
 }
 
 const KeyState* Principals::by_handle(std::uint64_t handle) const {
-  const auto it = keys_.find(handle);
-  return it == keys_.end() ? nullptr : it->second.get();
+  const auto it = by_handle_.find(handle);
+  return it == by_handle_.end() ? nullptr : it->second;
 }
 
 Path Principals::path(KeyState& key) {

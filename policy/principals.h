@@ -3,25 +3,27 @@
 //
 // Departments and teams are built once from the policy. Keys come and go with set_keys(): a key is
 // known by (id, team), so that its buckets and counters survive a change of its limits. A key that
-// is gone but has live requests is kept, retired, until the last one ends, because their permits
-// and ledgers point into it.
+// is gone but has live requests or tickets is kept, retired, until the last one ends, because their
+// permits and ledgers point into it.
 //
 // Invariants: a handle is never used twice; a retired key is in no look-up by id; a key without
-// live
-//             requests is never retired.
+//             live requests and tickets is never retired.
 // Thread:     I/O thread only.
 // Lifetime:   nodes do not move; pointers to them stay valid until a key is dropped, which needs
-//             live_requests == 0.
+//             live_requests == 0 and no ticket.
 // Tests:      tests/policy/admission_test.cpp (keys), tests/sim (reloads of keys at random times)
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -74,6 +76,10 @@ struct KeyState : Principal {
   bool usable = true;  // false: disabled, or something in its entry could not be understood
   bool retired = false;
   std::int64_t live_requests = 0;
+  // Of refused requests that are expected back (ticket_book.h).
+  std::int64_t tickets = 0;
+  std::int64_t kept_tickets = 0;
+  std::int64_t may_keep = 0;  // so many at a time; earned by coming back in time
   std::map<std::pair<std::size_t, ClassIndex>, LengthEstimate> lengths;
 };
 
@@ -105,6 +111,10 @@ class Principals {
   // A live request of the key began or ended; the last end drops a retired key.
   void begin_request(KeyState& key) { key.live_requests += 1; }
   void end_request(KeyState& key);
+  // A ticket of the key is gone, perhaps the last thing that kept it.
+  void end_ticket(KeyState& key) {
+    if (key.retired) retire_or_drop(key);
+  }
 
   template <typename Visit>
   void for_each_shared(Visit visit) const {
@@ -115,8 +125,6 @@ class Principals {
   void for_each_key(Visit visit) const {
     for (const auto& [handle, key] : keys_) visit(*key);
   }
-  const Principal& team(std::size_t index) const { return *teams_[index]; }
-  std::size_t team_count() const { return teams_.size(); }
 
  private:
   void apply(Instant now, KeyState& key, const KeyNode& node, const NodeRules& rules);
@@ -127,7 +135,14 @@ class Principals {
   std::vector<std::unique_ptr<Principal>> departments_;
   std::vector<std::unique_ptr<Principal>> teams_;
   std::map<std::uint64_t, std::unique_ptr<KeyState>> keys_;      // by handle, retired ones too
-  std::map<std::string, std::uint64_t, std::less<>> current_;    // id -> handle
+  std::unordered_map<std::uint64_t, KeyState*> by_handle_;       // the same, for look-ups
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+  std::unordered_map<std::string, KeyState*, TextHash, std::equal_to<>> current_;  // by id
   std::uint64_t next_handle_ = 1;
 };
 

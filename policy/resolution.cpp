@@ -54,7 +54,7 @@ ClassChoice clamp_class(const PolicySet& policy, const ConstPath& path, const Mo
     by = scope;
   };
   for (const Principal* node : path) lower_to(node->rules.max_class, node->scope);
-  lower_to(model.max_class, model_scope(model));
+  if (model.max_class) lower_to(model.max_class, model_scope(model));
   if (choice.effective != wanted) {
     choice.clamp = ClassClamp{policy.classes[wanted].name, policy.classes[choice.effective].name,
                               std::move(by)};
@@ -143,14 +143,19 @@ tl::expected<Resolved, Refusal> resolve_request(const PolicySet& policy,
   resolved.serves = model.serves;
   resolved.revision = policy.revision;
   resolved.timeouts = rules.timeouts;
+  resolved.ticket = ask.ticket;
 
   for (const Principal* node : path) {
     tighten(resolved.max_input, node->rules.max_input_tokens, node->scope);
     tighten(resolved.max_output, node->rules.max_output_tokens, node->scope);
     tighten(resolved.default_max_tokens, node->rules.default_max_tokens);
   }
-  tighten(resolved.max_input, model.max_input_tokens, model_scope(model));
-  tighten(resolved.max_output, rules.max_output_tokens, "class/" + rules.name);
+  if (model.max_input_tokens) {
+    tighten(resolved.max_input, model.max_input_tokens, model_scope(model));
+  }
+  if (rules.max_output_tokens) {
+    tighten(resolved.max_output, rules.max_output_tokens, "class/" + rules.name);
+  }
   tighten(resolved.default_max_tokens, rules.default_max_tokens);
   return resolved;
 }

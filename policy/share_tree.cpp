@@ -72,10 +72,6 @@ void ShareTree::set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting
   refresh(leaf, class_index);
 }
 
-bool ShareTree::ready(NodeIndex node, ClassIndex class_index) const {
-  return nodes_[node].per_class[class_index].ready;
-}
-
 bool ShareTree::backlog(NodeIndex leaf, ClassIndex class_index) const {
   return nodes_[leaf].per_class[class_index].waiting;
 }
@@ -109,25 +105,39 @@ void ShareTree::add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t
   }
 }
 
-std::int64_t ShareTree::waiting_units(NodeIndex node, ClassIndex class_index) const {
-  return nodes_[node].per_class[class_index].waiting_units;
+void ShareTree::add_awaited(NodeIndex leaf, ClassIndex class_index, Awaited units) {
+  NodeIndex node = leaf;
+  for (;;) {
+    Awaited& awaited = nodes_[node].per_class[class_index].awaited;
+    awaited.told += units.told;
+    awaited.kept += units.kept;
+    assert(awaited.told >= awaited.kept && awaited.kept >= 0 && "only what came can leave");
+    if (node == kRoot) return;
+    node = nodes_[node].parent;
+  }
 }
 
-std::int64_t ShareTree::units_ahead(NodeIndex leaf, ClassIndex class_index,
-                                    std::int64_t units) const {
-  std::int64_t ahead = waiting_units(leaf, class_index);
-  for (NodeIndex node = leaf; node != kRoot; node = nodes_[node].parent) {
+std::int64_t ShareTree::units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units,
+                                    Counting counting) const {
+  const std::int64_t own = work(leaf, class_index, counting);
+  return own + units_beside(leaf, class_index, own + units, counting);
+}
+
+std::int64_t ShareTree::units_beside(NodeIndex node, ClassIndex class_index, std::int64_t mine,
+                                     Counting counting) const {
+  std::int64_t beside = 0;
+  for (; node != kRoot; node = nodes_[node].parent) {
     const Node& parent = nodes_[nodes_[node].parent];
-    // While this node gets `mine`, a sibling gets as much by weight, if it wants so much.
-    const std::int64_t mine = ahead + units;
+    // While this node gets so much, a sibling gets as much by weight, if it wants so much.
+    const std::int64_t so_far = mine + beside;
     for (const NodeIndex sibling : parent.children) {
-      const std::int64_t waiting = waiting_units(sibling, class_index);
+      const std::int64_t waiting = work(sibling, class_index, counting);
       if (sibling == node || waiting == 0) continue;
-      const std::int64_t by_weight = mine * nodes_[sibling].weight / nodes_[node].weight;
-      ahead += std::min(waiting, by_weight);
+      const std::int64_t by_weight = so_far * nodes_[sibling].weight / nodes_[node].weight;
+      beside += std::min(waiting, by_weight);
     }
   }
-  return ahead;
+  return beside;
 }
 
 void ShareTree::lift(NodeIndex node, ClassIndex class_index) {
@@ -158,6 +168,21 @@ std::optional<ShareTree::NodeIndex> ShareTree::pick(ClassIndex class_index) {
     node = *best;
   }
   return node;
+}
+
+std::int64_t ShareTree::smallest_ready(NodeIndex node, ClassIndex class_index) const {
+  std::int64_t smallest = INT64_MAX;
+  for (const NodeIndex child : nodes_[node].children) {
+    if (ready(child, class_index)) smallest = std::min(smallest, v(child, class_index));
+  }
+  assert(smallest != INT64_MAX && "a ready node has a ready child");
+  return smallest;
+}
+
+void ShareTree::mark_smallest(NodeIndex node, ClassIndex class_index) {
+  PerClass& state = nodes_[node].per_class[class_index];
+  state.highest_min = std::max(state.highest_min, smallest_ready(node, class_index));
+  if (state.highest_min > kRebaseAbove) rebase_children(node, class_index);
 }
 
 // Only differences between siblings matter, so all of them move down by the same amount. A counter
@@ -195,10 +220,6 @@ void ShareTree::set_units(Charge& charge, std::int64_t units) {
     node = nodes_[node].parent;
   }
   charge.units = units;
-}
-
-std::int64_t ShareTree::v(NodeIndex node, ClassIndex class_index) const {
-  return nodes_[node].per_class[class_index].v;
 }
 
 std::optional<std::string> ShareTree::check_invariants() const {

@@ -43,6 +43,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/awaited.h"
 #include "policy/policy_set.h"
 
 namespace turnstile::policy {
@@ -75,7 +76,9 @@ class ShareTree {
   void set_gate(NodeIndex node, ClassIndex class_index, bool open);
   void set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting);
 
-  bool ready(NodeIndex node, ClassIndex class_index) const;
+  bool ready(NodeIndex node, ClassIndex class_index) const {
+    return nodes_[node].per_class[class_index].ready;
+  }
   bool gate(NodeIndex node, ClassIndex class_index) const {
     return nodes_[node].per_class[class_index].gate_open;
   }
@@ -84,19 +87,59 @@ class ShareTree {
   // Waiting work, for predictions only: units that came to or left the queue of a leaf, added up on
   // its path.
   void add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t units);
-  std::int64_t waiting_units(NodeIndex node, ClassIndex class_index) const;
+  std::int64_t waiting_units(NodeIndex node, ClassIndex class_index) const {
+    return nodes_[node].per_class[class_index].waiting_units;
+  }
+  // Units of those who were told to come back; see awaited.h.
+  void add_awaited(NodeIndex leaf, ClassIndex class_index, Awaited units);
+  enum class Counting : std::uint8_t { Waiting, AndKept, AndTold };
+  std::int64_t work(NodeIndex node, ClassIndex class_index, Counting counting) const {
+    const PerClass& state = nodes_[node].per_class[class_index];
+    const std::int64_t awaited = counting == Counting::AndTold   ? state.awaited.told
+                                 : counting == Counting::AndKept ? state.awaited.kept
+                                                                 : 0;
+    return state.waiting_units + awaited;
+  }
   // Of the waiting units of this class, those that are served before a newcomer at the leaf that
   // needs `units` itself: at each level the queue it stands in, and of each sibling as much as its
   // weight lets it have meanwhile. O(siblings on the path).
-  std::int64_t units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units) const;
+  std::int64_t units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units,
+                           Counting counting = Counting::Waiting) const;
+  // The same above a node: while it is served `mine` units, siblings of it and of what is above it
+  // get so many.
+  std::int64_t units_beside(NodeIndex node, ClassIndex class_index, std::int64_t mine,
+                            Counting counting) const;
 
   // The leaf whose head is next in this class; absent when no leaf is ready.
   std::optional<NodeIndex> pick(ClassIndex class_index);
 
+  // The same with locality (the slack of Deficit Longest Prefix Match, inside VTC): at each level
+  // the children that are at most `slack_units` of service, by weight, ahead of the smallest v may
+  // be next. Of their leaves the one whose head has most of its prompt in the cache, then the one
+  // that is least ahead, is picked. The bound between siblings grows to 2(U + slack).
+  struct Near {
+    NodeIndex leaf = kRoot;
+    std::int64_t cached = -1;
+    std::int64_t ahead = 0;  // v above the smallest, added up over the levels
+  };
+  template <typename CachedOf>
+  std::optional<Near> pick_near(ClassIndex class_index, std::int64_t slack_units,
+                                CachedOf cached_of) {
+    if (!ready(kRoot, class_index)) return std::nullopt;
+    Near best;
+    search_near(kRoot, class_index, slack_units * kScale, 0, cached_of, best);
+    for (NodeIndex node = best.leaf; node != kRoot; node = nodes_[node].parent) {
+      mark_smallest(nodes_[node].parent, class_index);
+    }
+    return best;
+  }
+
   Charge open_charge(NodeIndex leaf, ClassIndex class_index) const;
   void set_units(Charge& charge, std::int64_t units);
 
-  std::int64_t v(NodeIndex node, ClassIndex class_index) const;
+  std::int64_t v(NodeIndex node, ClassIndex class_index) const {
+    return nodes_[node].per_class[class_index].v;
+  }
 
   std::optional<std::string> check_invariants() const;
 
@@ -105,6 +148,7 @@ class ShareTree {
     std::int64_t v = 0;
     std::int64_t highest_min = 0;  // over the children: the largest smallest-v that pick() saw
     std::int64_t waiting_units = 0;
+    Awaited awaited;
     std::uint32_t ready_children = 0;
     bool gate_open = true;
     bool waiting = false;  // leaves
@@ -118,6 +162,27 @@ class ShareTree {
     std::vector<PerClass> per_class;
   };
 
+  template <typename CachedOf>
+  void search_near(NodeIndex node, ClassIndex class_index, std::int64_t slack, std::int64_t ahead,
+                   CachedOf& cached_of, Near& best) const {
+    if (nodes_[node].children.empty()) {
+      const std::int64_t cached = cached_of(node);
+      const bool is_better = cached > best.cached || (cached == best.cached && ahead < best.ahead);
+      if (is_better) best = {node, cached, ahead};
+      return;
+    }
+    const std::int64_t smallest = smallest_ready(node, class_index);
+    for (const NodeIndex child : nodes_[node].children) {
+      if (!ready(child, class_index)) continue;
+      const std::int64_t above = v(child, class_index) - smallest;
+      if (above <= slack) {
+        search_near(child, class_index, slack, ahead + above, cached_of, best);
+      }
+    }
+  }
+  // REQUIRES: a child of the node is ready.
+  std::int64_t smallest_ready(NodeIndex node, ClassIndex class_index) const;
+  void mark_smallest(NodeIndex node, ClassIndex class_index);
   void refresh(NodeIndex node, ClassIndex class_index);
   void lift(NodeIndex node, ClassIndex class_index);
   void rebase_children(NodeIndex parent, ClassIndex class_index);

@@ -24,6 +24,18 @@ std::string_view to_string(RefusalCode code) {
   return {};
 }
 
+std::string_view to_string(TicketUse use) {
+  switch (use) {
+    case TicketUse::None: return {};
+    case TicketUse::Kept: return "kept";
+    case TicketUse::Early: return "early";
+    case TicketUse::Mismatch: return "mismatch";
+    case TicketUse::Unknown: return "unknown";
+  }
+  assert(false && "every use of a ticket has a name");
+  return {};
+}
+
 bool counts_as_refusal(RefusalCode code) {
   return code != RefusalCode::InvalidValue && code != RefusalCode::ContextLengthExceeded;
 }

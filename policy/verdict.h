@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "policy/instant.h"
+#include "policy/request_id.h"
 
 namespace turnstile::policy {
 
@@ -43,6 +44,16 @@ std::string_view to_string(RefusalCode code);
 // is an invalid request (the other 400s).
 bool counts_as_refusal(RefusalCode code);
 
+// What became of the ticket that a request showed (ticket_book.h).
+enum class TicketUse : std::uint8_t {
+  None,     // it showed none
+  Kept,     // it came as told and keeps its place
+  Early,    // it came too soon; the ticket stays good
+  Mismatch, // another class or model, or a larger request than the one that was refused
+  Unknown,  // never given, another key's, used before, or too late
+};
+std::string_view to_string(TicketUse use);
+
 struct Refusal {
   RefusalCode code = RefusalCode::InvalidValue;
 
@@ -64,7 +75,9 @@ struct Refusal {
   // How long to wait before trying again, jitter included. Absent when waiting cannot help.
   std::optional<Duration> retry_after;
 
-  bool waiting_helps() const { return retry_after.has_value(); }
+  // With it a client that waits as told keeps its place; absent when there is nothing to keep.
+  std::optional<RequestId> ticket;
+  TicketUse shown = TicketUse::None;  // what it came with
 };
 
 // One sentence for people: what was full, whose it is and the limit. Holds no text of the client.

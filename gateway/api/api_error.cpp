@@ -175,7 +175,7 @@ ApiError from_refusal(const policy::Refusal& refusal, const ParamNames& param_na
   }
   if (policy::counts_as_refusal(refusal.code)) {
     error.refusal = RefusalDetails{refusal.meter, refusal.scope, refusal.limit,
-                                   std::string(policy_revision)};
+                                   std::string(policy_revision), to_string(refusal.shown)};
   }
   return error;
 }
@@ -207,6 +207,10 @@ void append_error_body(std::string& out, const ApiError& error, std::string_view
     }
     out += R"(,"policy_rev":)";
     append_json_string(out, error.refusal->policy_revision);
+    if (!error.refusal->ticket_use.empty()) {
+      out += R"(,"ticket":)";
+      append_json_string(out, error.refusal->ticket_use);
+    }
   }
   if (error.retry_after) {
     out += R"(,"retry_after_ms":)";
@@ -228,7 +232,7 @@ HeaderList error_headers(const ApiError& error) {
   HeaderList headers;
   const int status = error.status();
   if (status != 429 && status != 503) return headers;
-  headers.reserve(4);
+  headers.reserve(5);
   if (error.retry_after) {
     headers.emplace_back("Retry-After",
                          std::to_string(rounded_up(*error.retry_after, std::chrono::seconds(1))));
@@ -238,6 +242,7 @@ HeaderList error_headers(const ApiError& error) {
     const bool worth_a_retry = error.retry_after && *error.retry_after <= kLongestRetrySleep;
     headers.emplace_back("x-should-retry", worth_a_retry ? "true" : "false");
     headers.emplace_back("x-admission-code", std::string(to_string(error.code)));
+    if (!error.ticket.empty()) headers.emplace_back("x-admission-ticket", error.ticket);
   }
   return headers;
 }

@@ -78,6 +78,7 @@ struct RefusalDetails {
   std::string scope;
   std::int64_t limit = 0;
   std::string policy_revision;
+  std::string_view ticket_use;  // what became of the ticket it showed; empty: it showed none
 };
 
 struct ApiError {
@@ -86,6 +87,7 @@ struct ApiError {
   std::optional<std::string> param;
   std::optional<policy::Duration> retry_after;  // absent: waiting cannot help or is not known
   std::optional<RefusalDetails> refusal;
+  std::string ticket;  // to be shown at the retry; empty: there is nothing to keep
 
   int status() const { return http_status(code); }
 };
@@ -104,12 +106,13 @@ ApiError from_refusal(const policy::Refusal& refusal, const ParamNames& param_na
                       std::string_view policy_revision);
 
 // {"error":{"message","type","param","code",...}}; a refusal adds meter, scope, limit,
-// retry_after_ms (when waiting helps) and policy_rev; every error carries request_id.
+// retry_after_ms (when waiting helps), policy_rev and, when a ticket was shown, what became of it
+// (ticket); every error carries request_id.
 void append_error_body(std::string& out, const ApiError& error, std::string_view request_id);
 std::string error_body(const ApiError& error, std::string_view request_id);
 
-// x-admission-code, Retry-After (whole seconds, rounded up), retry-after-ms, x-should-retry for
-// 429, Retry-After for 503; empty for the rest. Names are string literals.
+// x-admission-code, Retry-After (whole seconds, rounded up), retry-after-ms, x-should-retry and
+// x-admission-ticket for 429, Retry-After for 503; empty for the rest. Names are string literals.
 //
 // x-should-retry is false when waiting cannot help or takes over 60 s: older official clients do
 // not sleep that long and would come back at once.

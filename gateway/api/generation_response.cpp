@@ -58,6 +58,10 @@ void append_explained(std::string& out, const Explained& explained) {
     out += R"(,"end_code":)";
     append_json_string(out, explained.end_code);
   }
+  if (!explained.ticket.empty()) {
+    out += R"(,"ticket":)";
+    append_json_string(out, explained.ticket);
+  }
   out += '}';
 }
 

@@ -67,6 +67,7 @@ struct Explained {
   std::uint64_t cached_tokens = 0;
   std::uint32_t pauses = 0;
   std::string_view end_code;  // empty: policy did not end it
+  std::string_view ticket;    // what became of the ticket it showed; empty: it showed none
 };
 
 // A finished choice of an answer that is not streamed.

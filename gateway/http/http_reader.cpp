@@ -79,6 +79,8 @@ class Parser final : public http::basic_parser<true> {
       keep(head_.service_class, value);
     } else if (equals_ignoring_case(unknown, "x-turnstile-deadline-ms")) {
       keep(head_.deadline_ms, value);
+    } else if (equals_ignoring_case(unknown, "x-admission-ticket")) {
+      keep(head_.ticket, value);
     } else if (equals_ignoring_case(unknown, "x-request-id")) {
       keep(head_.client_request_id, value);
     }
@@ -209,7 +211,7 @@ void HttpReader::next_request() {
   RequestHead& head = state_->head;
   for (std::string* text :
        {&head.target, &head.authorization, &head.content_type, &head.content_encoding,
-        &head.service_class, &head.deadline_ms, &head.client_request_id}) {
+        &head.service_class, &head.deadline_ms, &head.client_request_id, &head.ticket}) {
     text->clear();
   }
   head.method = Method::Other;

@@ -46,6 +46,7 @@ struct RequestHead {
   std::string service_class;      // X-Turnstile-Class
   std::string deadline_ms;        // X-Turnstile-Deadline-Ms
   std::string client_request_id;  // X-Request-Id
+  std::string ticket;             // X-Admission-Ticket
 
   bool has_body() const { return is_chunked || content_length.value_or(0) > 0; }
 };

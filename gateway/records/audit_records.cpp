@@ -38,7 +38,7 @@ void append_end(JsonObject& line, const RequestRecord& record) {
   line.text_if("finish_reason", record.finish_reason);
 }
 
-void append_checks(JsonObject& line, const std::vector<policy::Check>& checks) {
+void append_checks(JsonObject& line, const policy::Checks& checks) {
   if (checks.empty()) return;
   line.open_array("checks");
   for (const policy::Check& check : checks) {
@@ -74,6 +74,8 @@ void append_refused(JsonObject& line, const RequestRecord& record, std::uint64_t
   }
   line.text_if("param", refusal.param);
   line.ms_if("retry_after_ms", refusal.retry_after);
+  line.text_if("ticket", record.ticket);
+  line.text_if("ticket_use", to_string(refusal.shown));
 }
 
 void append_admitted(JsonObject& line, const RequestRecord& record) {
@@ -88,6 +90,7 @@ void append_admitted(JsonObject& line, const RequestRecord& record) {
   if (record.queued) {
     line.integer("position", record.queued->position);
     line.integer("ahead_units", record.queued->ahead_units);
+    line.text_if("ticket_use", to_string(record.queued->ticket));
   }
   line.close();
   if (!record.dispatch) return;

@@ -84,6 +84,7 @@ struct RequestRecord {
   std::optional<policy::Queued> queued;
   std::optional<policy::Dispatch> dispatch;
   std::optional<policy::Refusal> refusal;
+  std::string ticket;  // given with the refusal; empty: none
   std::optional<policy::Settlement> settlement;
 
   RequestPhase phase = RequestPhase::New;

@@ -35,7 +35,7 @@ dept = "main"
   ASSERT_FALSE(fifth.has_value());
   EXPECT_EQ(fifth.error().code, RefusalCode::QueueFull);
   EXPECT_EQ(fifth.error().limit, 0);
-  EXPECT_TRUE(fifth.error().waiting_helps()) << "a slot will be free at some time";
+  EXPECT_TRUE(fifth.error().retry_after.has_value()) << "a slot will be free at some time";
 }
 
 TEST(AdmissionQueue, InflightZeroIsRefusedForGood) {
@@ -51,7 +51,7 @@ inflight = 0
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
   EXPECT_EQ(refused.error().meter, "inflight/team/red");
-  EXPECT_FALSE(refused.error().waiting_helps());
+  EXPECT_FALSE(refused.error().retry_after.has_value());
 }
 
 TEST(AdmissionQueue, QueueLimitsNameTheirMeter) {
@@ -81,7 +81,7 @@ TEST(AdmissionQueue, QueueLimitsNameTheirMeter) {
     EXPECT_EQ(refused.error().scope, row.scope);
     EXPECT_EQ(refused.error().limit, 1);
     EXPECT_EQ(refused.error().committed, 1);
-    EXPECT_TRUE(refused.error().waiting_helps());
+    EXPECT_TRUE(refused.error().retry_after.has_value());
   }
 }
 
@@ -164,7 +164,7 @@ tokens_per_minute = 4000
   ASSERT_TRUE(desk.refused.contains(5));
   EXPECT_EQ(desk.refused[5].code, RefusalCode::QueueDeadline);
   EXPECT_EQ(desk.refused[5].limit, 2000);
-  EXPECT_TRUE(desk.refused[5].waiting_helps());
+  EXPECT_TRUE(desk.refused[5].retry_after.has_value());
   EXPECT_LT(desk.committed("tokens_per_minute/team/red"), tokens_with_five);
   EXPECT_EQ(desk.admission.next_deadline(), std::nullopt);
 }

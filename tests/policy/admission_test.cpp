@@ -255,7 +255,7 @@ TEST(Admission, RateZeroIsRefusedForGood) {
                    small_engine(), {key_of("anna", "red")});
     const auto refused = desk.admit(1, "anna");
     ASSERT_FALSE(refused) << limit;
-    EXPECT_FALSE(refused.error().waiting_helps()) << limit;
+    EXPECT_FALSE(refused.error().retry_after.has_value()) << limit;
     EXPECT_EQ(refused.error().limit, 0) << limit;
   }
 }
@@ -283,20 +283,6 @@ requests_per_minute = 60
   EXPECT_EQ(view.tokens->until_full, Duration{milliseconds(900)});
   EXPECT_EQ(desk.admission.rate_view(desk.now, "bob").requests->limit, 60);
   EXPECT_FALSE(desk.admission.rate_view(desk.now, "nobody").requests.has_value());
-}
-
-TEST(Admission, CountsAreListedForEveryClassAndTeam) {
-  FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
-  for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
-  desk.dispatch();
-  std::string text;
-  for (const NamedCount& count : desk.admission.queued_by_class()) {
-    text += count.name + "=" + std::to_string(count.count) + " ";
-  }
-  for (const NamedCount& count : desk.admission.running_by_team()) {
-    text += count.name + "=" + std::to_string(count.count) + " ";
-  }
-  EXPECT_EQ(text, "demo=0 interactive=1 standard=0 batch=0 red=4 blue=0 ");
 }
 
 TEST(Admission, RecordsOfTheDecisionAreComplete) {
@@ -327,7 +313,7 @@ inflight = 1
   EXPECT_EQ(record.kv.free_blocks, 64);
   std::string checks;
   for (const Check& check : record.checks) {
-    checks += check.meter + " " + std::to_string(check.committed) + "+" +
+    checks += std::string(check.meter) + " " + std::to_string(check.committed) + "+" +
               std::to_string(check.asked) + "/" + std::to_string(check.limit) + "; ";
   }
   EXPECT_EQ(checks,

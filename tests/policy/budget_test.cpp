@@ -131,7 +131,7 @@ TEST(Budget, RequestThatNoFullBucketPaysIsTold) {
   EXPECT_EQ(refused.error().code, RefusalCode::ExceedsBudgetCapacity);
   EXPECT_EQ(refused.error().limit, 1000);
   EXPECT_EQ(refused.error().asked, 1001);
-  EXPECT_FALSE(refused.error().waiting_helps());
+  EXPECT_FALSE(refused.error().retry_after.has_value());
 }
 
 TEST(Budget, EveryNodeOfThePathIsCharged) {

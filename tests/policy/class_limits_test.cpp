@@ -82,7 +82,7 @@ TEST(InflightByClass, ZeroIsRefusedForGood) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
   EXPECT_EQ(refused.error().meter, "inflight_by_class/team/red/batch");
-  EXPECT_FALSE(refused.error().waiting_helps());
+  EXPECT_FALSE(refused.error().retry_after.has_value());
   EXPECT_TRUE(desk.admit(2, "anna", {.class_name = "standard"}));
 }
 
@@ -105,7 +105,7 @@ TEST(QueueTokens, WaitingPromptsAreCountedForTeamAndClass) {
     EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
     EXPECT_EQ(refused.error().meter, row.meter);
     EXPECT_EQ(refused.error().asked, 50);
-    EXPECT_TRUE(refused.error().waiting_helps());
+    EXPECT_TRUE(refused.error().retry_after.has_value());
     ASSERT_TRUE(desk.admit(7, "anna", {.prompt = 40}));
     desk.complete(1);
     EXPECT_EQ(desk.dispatch(), (Ids{5}));

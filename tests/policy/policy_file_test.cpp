@@ -96,6 +96,8 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "5:19 teams.lab.bucket_fraction must be a number from 0.001 to 1"},
       {one_team("charge = \"post\""),
        "5:10 teams.lab.charge must be \"max\", \"live\" or \"hard\""},
+      {one_team("charge = \"lve\""),
+       "5:10 teams.lab.charge must be \"max\", \"live\" or \"hard\"; did you mean \"live\"?"},
       {one_team("max_class = \"interactiv\""),
        "5:13 teams.lab.max_class names a class that does not exist; did you mean \"interactive\"?"},
       {one_team("models = \"chat\""), "5:10 teams.lab.models must be a list of texts"},
@@ -103,17 +105,22 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
       {one_team("models = []"),
        "3:8 teams.lab can use no model: the lists of the team and of its department have none in"
        " common"},
+      {"[models.a]\nserves = \"x\"\n[models.b]\nserves = \"x\"\n[depts.main]\nmodels = [\"a\"]\n"
+       "[teams.lab]\ndept = \"main\"\nmodels = [\"b\"]",
+       "7:8 teams.lab can use no model: the lists of the team and of its department (line 6) have"
+       " none in common"},
       {one_team("disabled = 1"), "5:12 teams.lab.disabled must be true or false"},
       {one_team("max_output_tokens = 0"),
        "5:21 teams.lab.max_output_tokens must be a number from 1 to 1000000000"},
       {"schema = 1\n[depts.main]\n[teams.lab]\n",
-       "3:8 teams.lab needs dept = \"NAME\", its department"},
+       "3:8 teams.lab needs dept = \"main\", its department"},
       {"schema = 1\n[depts.main]\n[teams.lab]\ndept = \"mian\"\n",
        "4:8 teams.lab.dept names a department without a [depts.*] table; did you mean \"main\"?"},
       {"schema = 1\n[depts.\"a b\"]",
        "2:8 a department or team name has 1 to 64 letters, digits, '.', '-' and '_'"},
       {"[classes.batch]\nrank = 1",
-       "2:8 classes.batch.rank 1 is also the rank of classes.interactive; ranks must be unique"},
+       "2:8 classes.batch.rank 1 is also the rank of classes.interactive (built in); ranks must be"
+       " unique"},
       {"[classes.batch]\nrank = 9\n[classes.demo]\nrank = 9",
        "4:8 classes.demo.rank 9 is also the rank of classes.batch (line 2); ranks must be unique"},
       {"[classes.night]\nqueue_ttl = \"1s\"",
@@ -144,7 +151,15 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
       {"[classes.demo]\nwatermark = 0",
        "2:13 classes.demo.watermark must be a number from 0.000001 to 1"},
       {"[classes.demo]\nfloor = 0.25\n[classes.batch]\nfloor = 0.25",
-       "4:9 the floors of all classes add up to 0.6 (with line 2); at most 0.5 can be promised"},
+       "4:9 the floors of all classes add up to 0.6 (with line 2), 0.1 of it not written; at most"
+       " 0.5 can be promised"},
+      {"[classes.interactive]\nwatermark = 0.7\n[classes.standard]\nwatermark = 0.6\n"
+       "[classes.own]\nrank = 9\nwatermark = 0.85\n[classes.batch]\nwatermark = 0.5",
+       "7:13 classes.own.watermark 0.85 exceeds classes.batch.watermark 0.5 (line 9); watermarks"
+       " must not rise with rank"},
+      {"[classes.own]\nrank = 9\nwatermark = 0.85",
+       "3:13 classes.own.watermark 0.85 exceeds classes.batch.watermark 0.8 (built in); watermarks"
+       " must not rise with rank"},
       {"[classes.demo]\nfloor = 0.6", "2:9 classes.demo.floor must be a number from 0 to 0.5"},
       {"[classes.demo]\nlength_quantile = 0.4",
        "2:19 classes.demo.length_quantile must be a number from 0.5 to 1"},
@@ -171,6 +186,8 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "5:25 teams.lab.budget_floor.demo must be a number from 0 to 1"},
       {one_team("inflight_by_class = { batch = -1 }"),
        "5:31 teams.lab.inflight_by_class.batch must be a number from 0 to 1000000000"},
+      {"[defaults]\nlocality_slack = -1",
+       "2:18 defaults.locality_slack must be a number from 0 to 1000000000"},
       {one_team("queue_tokens = \"many\""),
        "5:16 teams.lab.queue_tokens must be a whole number or a text such as \"40M\""},
       {"[models.chat]", "1:9 models.chat needs serves = \"NAME\", the name of an engine"},
@@ -180,6 +197,7 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "4:11 depts.main.models names a model that does not exist; did you mean \"chat\"?"},
       {"a = [", "1:6 "},
       {"schema = 1\nschema = 1", "2:"},
+      {"[depts.main]\n[depts.main]", "2:"},
       {"x = \"\xff\"", "1:"},
   };
   for (const Row& row : rows) {
@@ -193,6 +211,17 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
   }
 }
 
+TEST(PolicyFile, WhatIsWrittenTwiceNamesTheFirstLine) {
+  for (const auto& [text, line] :
+       {std::pair{"schema = 1\n\nschema = 1", "(line 1)"},
+        std::pair{"[depts.main]\n\n[depts.main]", "(line 1)"},
+        std::pair{"[depts.main]\n weight = 1\nweight = 2", "(line 2)"}}) {
+    const auto errors = errors_of(text);
+    ASSERT_EQ(errors.size(), 1u);
+    EXPECT_TRUE(errors[0].ends_with(line)) << errors[0];
+  }
+}
+
 // A limit that is accepted and ignored would be worse than none.
 TEST(PolicyFile, KeysOfALaterVersionAreRefusedByName) {
   struct Later {
@@ -202,7 +231,7 @@ TEST(PolicyFile, KeysOfALaterVersionAreRefusedByName) {
   const std::string end = " is not enforced by this version; remove it until a later version does";
   for (const Later& later : {
            Later{"", {"timezone", "schedule", "rule", "raise", "reload"}},
-           Later{"defaults", {"locality_slack", "tokens_per_day"}},
+           Later{"defaults", {"tokens_per_day", "expires"}},
            Later{"depts.main",
                  {"tokens_per_day", "tokens_per_week", "tokens_per_month", "expires"}},
            Later{"teams.lab", {"expires"}},
@@ -377,6 +406,9 @@ TEST(PolicyFile, ServesIsCheckedWhenTheEnginesAreKnown) {
   ASSERT_EQ(result.errors.size(), 1u);
   EXPECT_EQ(result.errors[0].line, 2);
   EXPECT_EQ(result.errors[0].message, "models.chat.serves names no engine of turnstile.toml");
+  input.text = "[models.chat]\nserves = \"smal\"\n";
+  EXPECT_EQ(read_policy(input).errors[0].message,
+            "models.chat.serves names no engine of turnstile.toml; did you mean \"small\"?");
 }
 
 TEST(PolicyFile, BudgetSmallerThanItsOwnLimitsAllowIsAWarning) {

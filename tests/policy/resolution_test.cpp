@@ -138,7 +138,7 @@ std::string size_answer(FrontDesk& desk, const FrontDesk::Wish& wish, std::uint6
     return "max_tokens " + std::to_string(queued->max_tokens);
   }
   const Refusal& refusal = queued.error();
-  EXPECT_FALSE(refusal.waiting_helps());
+  EXPECT_FALSE(refusal.retry_after.has_value());
   return std::string(to_string(refusal.code)) + " " + refusal.param + " " + refusal.scope + " " +
          std::to_string(refusal.limit);
 }

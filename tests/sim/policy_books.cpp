@@ -139,8 +139,9 @@ bool Books::is_head(Instant now, const BookedRequest& request) const {
     case LeafOrder::Fifo: return queue.front() == &request;
     case LeafOrder::Edf:
       return std::ranges::none_of(queue, [&](const BookedRequest* other) {
-        return other->deadline < request.deadline ||
-               (other->deadline == request.deadline && other->order < request.order);
+        const Instant theirs = other->first_arrived + (other->deadline - other->arrived);
+        const Instant ours = request.first_arrived + (request.deadline - request.arrived);
+        return theirs < ours || (theirs == ours && other->order < request.order);
       });
     case LeafOrder::LifoWhenStanding: {
       const BookedRequest& oldest = *queue.front();
@@ -170,12 +171,28 @@ BookedRequest& Books::open(Instant now, RequestId id, const Resolved& resolved,
   request.department = resolved.department;
   request.class_index = resolved.class_index;
   request.arrived = now;
+  request.first_arrived = now;
+  request.shown = resolved.ticket;
   request.order = next_order_++;
   request.deadline = deadline;
   for (auto& [scope, rate] : rates_) {
     if (in_node(request, scope)) rate.move(now, 1);
   }
   return request;
+}
+
+void Books::remember(Instant now, const Refusal& refusal, std::optional<RequestId> shown,
+                     const BookedRequest* own) {
+  if (!refusal.ticket || places_.contains(*refusal.ticket)) return;
+  // Of one that waited the books know the place; of one that was refused at once its ticket does.
+  const bool has_waited = own != nullptr && own->stage == Stage::Waiting;
+  if (refusal.shown == TicketUse::Kept && !has_waited) {
+    places_[*refusal.ticket] = places_.at(*shown);
+  } else if (own != nullptr) {
+    places_[*refusal.ticket] = {own->order, own->first_arrived};
+  } else {
+    places_[*refusal.ticket] = {next_order_++, now};
+  }
 }
 
 std::int64_t Books::reserved(const TokenBudget& budget, const BookedRequest& request) const {
@@ -200,6 +217,12 @@ void Books::charge(Instant now, TokenBudget& budget, const BookedRequest& reques
 
 std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
                                         const TokenFacts& tokens, const Queued& queued) {
+  if (queued.ticket == TicketUse::Kept) {
+    const Place& place = places_.at(*request.shown);
+    request.order = place.order;
+    request.first_arrived = place.first_arrived;
+    if (place.first_arrived >= request.arrived) return broken("a place of the future", request.id);
+  }
   request.prompt = tokens.prompt_tokens;
   request.choices = tokens.choices;
   request.max_tokens = queued.max_tokens;
@@ -381,8 +404,9 @@ std::optional<std::string> Books::end(Instant now, RequestId id, EndKind kind,
                                             cost_of_cached(budget.rules, request.cached) +
                                             completion
                                       : 0;
-    const auto line = std::ranges::find(settlement.budgets, "tokens_per_minute/" + scope,
-                                        &LedgerLine::meter);
+    const auto line = std::ranges::find_if(settlement.budgets, [&](const LedgerLine& l) {
+      return l.meter == "tokens_per_minute/" + scope;
+    });
     if (line == settlement.budgets.end() || line->used != used) {
       return broken("the budget of " + scope + " not settled exactly", id);
     }

@@ -25,8 +25,10 @@ struct BookedRequest {
   std::string team;
   std::string department;
   ClassIndex class_index = 0;
-  std::int64_t order = 0;  // of entering the queue
+  std::int64_t order = 0;  // of arrival, or of the first attempt when it keeps that place
   Instant arrived{};
+  Instant first_arrived{};
+  std::optional<RequestId> shown;  // a ticket
   Instant deadline{};
   std::int64_t prompt = 0;
   std::int64_t max_tokens = 0;
@@ -73,6 +75,10 @@ class Books {
   // A higher class took its place, and it got one again.
   std::optional<std::string> pause(const Pause& pause);
   std::optional<std::string> resume(Instant now, const Resume& resume);
+  // A refusal gave a ticket: the place that its holder keeps. `own`: the refused request, when the
+  // books know it.
+  void remember(Instant now, const Refusal& refusal, std::optional<RequestId> shown,
+                const BookedRequest* own);
   // The engine moved on: restates what the budgets should stand at.
   void restate(Instant now, const BookedRequest& request);
   void return_blocks(BookedRequest& request, std::int64_t blocks);
@@ -137,6 +143,11 @@ class Books {
   std::map<RequestId, BookedRequest> requests_;
   std::map<std::string, Deficit> rates_;        // by scope; departments and teams with a limit
   std::map<std::string, TokenBudget> budgets_;  // by scope; departments and teams with a limit
+  struct Place {
+    std::int64_t order = 0;
+    Instant first_arrived{};
+  };
+  std::map<RequestId, Place> places_;  // by ticket
   std::int64_t next_order_ = 0;
   std::int64_t blocks_ = 0;
   std::int64_t worst_blocks_ = 0;

@@ -25,6 +25,15 @@ std::optional<std::string> Books::check_work_conservation(Instant now) const {
   }
   if (!best) return std::nullopt;
   const auto& classes = world_.policy->classes;
+  // Where a target for gaps is short, a head may wait for it; the books know nothing of gaps.
+  const bool is_paced = std::ranges::any_of(classes, [](const ClassRules& rules) {
+    return rules.timeouts.token_gap < std::chrono::seconds(1);
+  });
+  if (is_paced && std::ranges::any_of(requests_, [](const auto& item) {
+        return item.second.stage == Stage::Running;
+      })) {
+    return std::nullopt;
+  }
   if (a_head_does_not_fit(now, *best, classes[*best].watermark_ppm)) return std::nullopt;
   for (ClassIndex c = 0; c < classes.size(); ++c) {
     if (classes[c].floor_ppm > 0 && a_head_does_not_fit(now, c, 1'000'000)) return std::nullopt;

@@ -25,6 +25,7 @@ class Race {
     policy.queue_requests_total = 10'000;
     for (ClassRules& rules : policy.classes) rules.timeouts.queue_ttl = std::chrono::hours(100);
     policy.departments.push_back({"main", NodeRules{}});
+    if (random_.chance(50)) policy.locality_slack_units = slack_ = random_.between(1, 2000);
     engine_.sequence_slots = random_.between(1, 4);
     engine_.kv_blocks = 100'000;
     engine_.max_model_len = 4096;
@@ -36,6 +37,7 @@ class Race {
       runner.weight = random_.between(1, 4);
       runner.prompt = random_.between(1, 200);
       runner.length = random_.between(1, 60);
+      runner.cached = random_.chance(50) ? random_.below(runner.prompt + 1) : 0;
       NodeRules rules;
       rules.weight = runner.weight;
       policy.teams.push_back({"team" + std::to_string(i), 0, rules});
@@ -56,6 +58,7 @@ class Race {
     std::int64_t weight = 1;
     std::int64_t prompt = 0;
     std::int64_t length = 0;
+    std::int64_t cached = 0;  // a hint that never comes true: the worst for the others
     bool active = true;
     std::int64_t waiting = 0;
     std::int64_t service = 0;  // units delivered
@@ -116,8 +119,10 @@ class Race {
           return static_cast<double>(runners_[i].service - service_before[i]) /
                  static_cast<double>(runners_[i].weight);
         };
-        const double bound = 2 * std::max(runners_[a].largest_charge(engine_.sequence_slots),
-                                          runners_[b].largest_charge(engine_.sequence_slots));
+        const double bound =
+            2 * (std::max(runners_[a].largest_charge(engine_.sequence_slots),
+                          runners_[b].largest_charge(engine_.sequence_slots)) +
+                 static_cast<double>(slack_));
         if (std::abs(got(a) - got(b)) > bound) {
           return "teams " + std::to_string(a) + " and " + std::to_string(b) + " got " +
                  std::to_string(got(a)) + " and " + std::to_string(got(b)) +
@@ -149,6 +154,7 @@ class Race {
     TokenFacts tokens;
     tokens.prompt_tokens = runner.prompt;
     tokens.max_tokens = 1000;
+    tokens.cached_prompt_tokens = runner.cached;
     const auto resolved = admission_->resolve(now_, {runner.key, std::nullopt, std::nullopt});
     const auto queued = admission_->admit(now_, id, *resolved, tokens);
     if (!queued) return;
@@ -158,6 +164,7 @@ class Race {
 
   Random random_;
   EngineFacts engine_;
+  std::int64_t slack_ = 0;
   std::unique_ptr<Admission> admission_;
   Instant now_{};
   std::vector<Runner> runners_;
@@ -219,7 +226,7 @@ std::optional<std::string> run_obedient_client(std::uint64_t seed, std::int64_t&
     tokens.prompt_tokens = random.below(world.engine.max_model_len);
     tokens.max_tokens = random.between(1, 64);
     auto queued = admission.admit(now, RequestId{++id}, *resolved, tokens);
-    if (!queued && queued.error().waiting_helps()) {
+    if (!queued && queued.error().retry_after.has_value()) {
       const RefusalCode code = queued.error().code;
       if (code != RefusalCode::RateRequests && code != RefusalCode::BudgetTokens) {
         return "alone in the system, and refused with " + std::string(to_string(code));

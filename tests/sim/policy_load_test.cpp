@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "policy/policy_file.h"
@@ -244,6 +245,43 @@ TEST(PolicyLoad, DemoIntoAFloodOfBatchStartsInTheSameStep) {
     EXPECT_LE(*result.dispatched - result.request.arrival, Duration{milliseconds(25)});
   }
   EXPECT_GT(pauses, 0) << "twelve come, three slots are kept free for them";
+}
+
+// Anti-phase oscillation: a load that jumps to twice what can be done. Refusals by prediction look
+// at a queue whose work was admitted seconds ago; if they overshot, seconds of refusing too much
+// and too little would follow each other, and the engine would run empty in between.
+TEST(PolicyLoad, StepOfLoadDoesNotSwing) {
+  Random random(11);
+  Plant plant(policy_of(std::string(kThreeTeams) + "[classes.interactive]\nttft = \"2s\"\n"),
+              engine_of(16), three_keys());
+  for (const auto& [from_s, to_s, per_second] :
+       {std::tuple{0, 20, 5.0}, std::tuple{20, 60, 35.0}, std::tuple{60, 80, 5.0},
+        std::tuple{80, 120, 35.0}}) {
+    Instant at = Instant{} + seconds(from_s);
+    for (at += gap(random, per_second); at < Instant{} + seconds(to_s);
+         at += gap(random, per_second)) {
+      PlantRequest request = request_of(random, "anna", "interactive");
+      request.arrival = at;
+      plant.submit(std::move(request));
+    }
+  }
+  std::vector<double> served;
+  std::int64_t before = 0;
+  for (int second = 1; second <= 120; ++second) {
+    plant.run(Instant{} + seconds(second));
+    // A second after each step, when the engine is full, until the step ends.
+    if ((second > 22 && second <= 60) || (second > 82 && second <= 120)) {
+      served.push_back(static_cast<double>(plant.units() - before));
+    }
+    before = plant.units();
+  }
+  ASSERT_FALSE(plant.failure()) << *plant.failure();
+  double sum = 0;
+  for (const double units : served) sum += units;
+  const double mean = sum / static_cast<double>(served.size());
+  const double least = *std::ranges::min_element(served);
+  std::cout << "units a second under the step: mean " << mean << ", least " << least << "\n";
+  EXPECT_GE(least, 0.75 * mean);
 }
 
 // Weights 1 : 1 : 3, all with work all the time.

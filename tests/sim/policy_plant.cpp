@@ -65,6 +65,7 @@ void Plant::arrive(PlantRequest request) {
   const PlantRequest& asked = result.request;
   Ask ask{asked.key, std::nullopt, std::nullopt};
   if (!asked.class_name.empty()) ask.requested_class = asked.class_name;
+  ask.ticket = asked.ticket;
   const auto resolved = admission_.resolve(now_, ask);
   const RequestId id{++last_id_};
   TokenFacts tokens;
@@ -75,6 +76,7 @@ void Plant::arrive(PlantRequest request) {
   if (!queued) {
     result.refused = queued.error().code;
     result.retry_after = queued.error().retry_after;
+    result.ticket = queued.error().ticket;
     results_.push_back(result);
     on_end(result);
     return;
@@ -97,6 +99,7 @@ void Plant::dispatch() {
     if (const auto* late = std::get_if<LateRefusal>(&outcome)) {
       live.result.refused = late->refusal.code;
       live.result.retry_after = late->refusal.retry_after;
+      live.result.ticket = late->refusal.ticket;
       const PlantResult result = live.result;
       live_.erase(id);
       results_.push_back(result);
@@ -105,6 +108,8 @@ void Plant::dispatch() {
       live.runs = false;
       live.result.pauses += 1;
       live.to_compute = live.result.request.prompt + live.generated;
+    } else if (std::holds_alternative<Exhausted>(outcome)) {
+      live.result.request.length = live.generated;  // the next step ends it
     } else {
       live.runs = true;
       if (std::holds_alternative<Dispatch>(outcome)) live.result.dispatched = now_;
@@ -162,8 +167,10 @@ void Plant::step() {
 
 void Plant::finish(RequestId id, Live& live) {
   live.result.ended = now_;
-  admission_.on_ended(now_, id, EndKind::Completed,
-                      {live.result.request.prompt, live.generated});
+  const auto settlement = admission_.on_ended(
+      now_, id, EndKind::Completed, {live.result.request.prompt, live.generated});
+  live.result.generated = live.generated;
+  if (!settlement->budgets.empty()) live.result.charged = settlement->budgets[0].used;
   const PlantResult result = live.result;
   live_.erase(id);
   results_.push_back(result);

@@ -26,6 +26,9 @@ struct PlantRequest {
   std::string class_name;  // empty: the default of its key
   std::int64_t prompt = 1;
   std::int64_t max_tokens = 1;
+  std::optional<RequestId> ticket;  // that it shows
+  int attempt = 0;                  // for those who submit it again
+  std::optional<RefusalCode> first_code;  // of its first attempt
   std::int64_t length = 1;  // tokens at which it stops by itself, at most max_tokens
 };
 
@@ -34,11 +37,14 @@ struct PlantResult {
   PlantRequest request;
   std::optional<RefusalCode> refused;
   std::optional<Duration> retry_after;
+  std::optional<RequestId> ticket;
   std::optional<Duration> predicted;  // of the first token, when something was predicted
   std::optional<Instant> dispatched;
   std::optional<Instant> first_token;
   std::optional<Instant> ended;
   std::int64_t pauses = 0;
+  std::int64_t generated = 0;
+  std::int64_t charged = 0;  // to the first of its token budgets
 };
 
 struct StepModel {

@@ -1,10 +1,11 @@
 #include "tests/sim/policy_sim.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "tests/sim/policy_log.h"
 
 namespace turnstile::policy::sim {
 namespace {
@@ -15,9 +16,8 @@ using std::chrono::milliseconds;
 class Simulation {
  public:
   explicit Simulation(std::uint64_t seed)
-      : random_(seed), world_(make_world(random_)), books_(world_) {
-    admission_ = std::make_unique<Admission>(world_.policy, world_.engine);
-    admission_->set_keys(now_, world_.keys);
+      : random_(seed), world_(make_world(random_)), books_(world_), admission_(world_) {
+    admission_.set_keys(now_, world_.keys);
     books_.set_keys(world_.keys);
   }
 
@@ -33,6 +33,8 @@ class Simulation {
     result_.counts = books_.counts;
     return result_;
   }
+
+  std::optional<std::string> replay_log() const { return replay(world_, admission_.calls()); }
 
  private:
   void fail(const std::optional<std::string>& what) {
@@ -64,6 +66,7 @@ class Simulation {
     if (random_.chance(70)) tokens.prompt_tokens /= 4;
     if (random_.chance(75)) tokens.max_tokens = random_.between(1, world_.engine.max_model_len / 3);
     if (random_.chance(10)) tokens.choices = random_.between(2, 4);
+    if (random_.chance(30)) tokens.cached_prompt_tokens = random_.below(tokens.prompt_tokens + 1);
     if (random_.chance(10)) tokens.client_deadline = milliseconds(random_.between(1, 2000));
     return tokens;
   }
@@ -77,7 +80,11 @@ class Simulation {
     if (random_.chance(60)) {
       wish = world_.policy->classes[pick(world_.policy->classes.size())].name;
     }
-    const auto resolved = admission_->resolve(now_, {key, wish, std::nullopt});
+    // Some come back with a ticket: their own, another's, one that was used, one that never was.
+    std::optional<RequestId> shown;
+    if (!tickets_.empty() && random_.chance(30)) shown = tickets_[pick(tickets_.size())];
+    if (random_.chance(2)) shown = RequestId{static_cast<std::uint64_t>(random_.below(1000))};
+    const auto resolved = admission_.resolve(now_, {key, wish, std::nullopt, shown});
     if (!resolved) return;
     if (wish && resolved->class_index < *world_.policy->find_class(*wish)) {
       return fail("a class was raised");
@@ -88,9 +95,9 @@ class Simulation {
     books_.counts.arrived += 1;
     const std::int64_t waiting = admission_->queued();
     if (random_.chance(20)) {
-      const auto place = admission_->take_place(now_, id, *resolved);
+      const auto place = admission_.take_place(now_, id, *resolved);
       note(place ? 1 : 2);
-      if (!place) return refused(place.error(), before);
+      if (!place) return refused(place.error(), before, shown);
       books_.open(now_, id, *resolved, deadline);
       if (admission_->queued() < waiting + 1) collect_displaced();
       reading_.push_back({id, *resolved});
@@ -99,8 +106,8 @@ class Simulation {
     }
     const TokenFacts tokens = make_tokens();
     const std::int64_t running = admission_->running();
-    const auto queued = admission_->admit(now_, id, *resolved, tokens);
-    if (!queued) return refused(queued.error(), before);
+    const auto queued = admission_.admit(now_, id, *resolved, tokens);
+    if (!queued) return refused(queued.error(), before, shown);
     BookedRequest& request = books_.open(now_, id, *resolved, deadline);
     if (!queued->starts_now && admission_->queued() < waiting + 1) collect_displaced();
     if (queued->starts_now && admission_->running() < running + 1) collect_pauses(id);
@@ -109,6 +116,7 @@ class Simulation {
 
   void enter(BookedRequest& request, const TokenFacts& tokens, const Queued& queued) {
     note(queued.starts_now ? 3 : 4);
+    if (queued.ticket == TicketUse::Kept) result_.kept_tickets += 1;
     fail(books_.enter(now_, request, tokens, queued));
     request.length = random_.between(0, request.max_tokens);
     if (random_.chance(40)) request.length = request.max_tokens;
@@ -118,7 +126,7 @@ class Simulation {
   // A newcomer displaced somebody. Who was displaced gave back its tokens before the newcomer's
   // were taken, so the books hear of it first.
   void collect_displaced() {
-    admission_->dispatch(now_, pending_);
+    admission_.dispatch(now_, pending_);
     for (const Outcome& outcome : pending_) {
       const auto* late = std::get_if<LateRefusal>(&outcome);
       if (late != nullptr && late->refusal.code == RefusalCode::Displaced) refuse_late(*late);
@@ -131,7 +139,7 @@ class Simulation {
 
   // A newcomer started in the place of others, which the books hear of first.
   void collect_pauses(RequestId by) {
-    admission_->dispatch(now_, pending_);
+    admission_.dispatch(now_, pending_);
     const auto is_for_it = [by](const Outcome& outcome) {
       const auto* pause = std::get_if<Pause>(&outcome);
       return pause != nullptr && pause->by == by;
@@ -170,11 +178,22 @@ class Simulation {
   }
 
   // A refusal leaves no trace.
-  void refused(const Refusal& refusal, const std::string& before) {
+  void refused(const Refusal& refusal, const std::string& before,
+               std::optional<RequestId> shown) {
     books_.counts.refused += 1;
     note(10 + static_cast<std::uint64_t>(refusal.code));
     note(static_cast<std::uint64_t>(refusal.retry_after.value_or(Duration{0}).count()));
+    note(static_cast<std::uint64_t>(refusal.ticket.value_or(RequestId{0})));
+    remember(refusal, shown, nullptr);
+    if (refusal.shown == TicketUse::Kept) result_.kept_tickets += 1;
+    if (refusal.ticket && !refusal.retry_after) fail("a ticket without a wait");
     if (snapshot() != before) fail("a refusal left a trace in the meters");
+  }
+
+  void remember(const Refusal& refusal, std::optional<RequestId> shown,
+                const BookedRequest* own) {
+    books_.remember(now_, refusal, shown, own);
+    if (refusal.ticket) tickets_.push_back(*refusal.ticket);
   }
 
   void enqueue_one() {
@@ -186,10 +205,11 @@ class Simulation {
     const TokenFacts tokens = make_tokens();
     const std::int64_t waiting = admission_->queued();
     const std::int64_t running = admission_->running();
-    const auto queued = admission_->enqueue(now_, id, resolved, tokens);
+    const auto queued = admission_.enqueue(now_, id, resolved, tokens);
     if (!queued) {
       note(30 + static_cast<std::uint64_t>(queued.error().code));
       books_.counts.refused += 1;
+      remember(queued.error(), resolved.ticket, books_.find(id));
       books_.forget(now_, id, true);
       return;
     }
@@ -208,7 +228,7 @@ class Simulation {
     if (here.empty()) return;
     const RequestId id = here[pick(here.size())];
     std::erase_if(reading_, [id](const auto& item) { return item.first == id; });
-    if (!admission_->leave(now_, id)) return fail("a request that had not started could not leave");
+    if (!admission_.leave(now_, id)) return fail("a request that had not started could not leave");
     books_.counts.client_gone += 1;
     books_.forget(now_, id, false);
   }
@@ -218,7 +238,7 @@ class Simulation {
     last_event_ = "a prompt that proved invalid";
     const RequestId id = reading_.back().first;
     reading_.pop_back();
-    admission_->withdraw(now_, id);
+    admission_.withdraw(now_, id);
     books_.counts.arrived -= 1;  // an invalid request is not counted as arrived
     books_.forget(now_, id, true);
   }
@@ -241,30 +261,30 @@ class Simulation {
         const std::int64_t chunk = std::min<std::int64_t>(
             request.prompt - request.cached - request.computed, random_.between(1, 64));
         request.computed += chunk;
-        admission_->on_tokens(now_, id, chunk, 0);
+        admission_.on_tokens(now_, id, chunk, 0);
         books_.grow(request);
         books_.restate(now_, request);
       } else if (request.generated < request.length * request.choices) {
         request.generated += request.choices;
-        admission_->on_tokens(now_, id, 0, request.choices);
+        admission_.on_tokens(now_, id, 0, request.choices);
         books_.grow(request);
         books_.restate(now_, request);
       } else {
         end(id, EndKind::Completed);
       }
     }
-    admission_->on_step(now_, took);
+    admission_.on_step(now_, took);
   }
 
   void bind(BookedRequest& request) {
     request.bound = true;
     request.cached = random_.chance(60) ? 0 : random_.below(request.prompt + 1);
     const std::int64_t shared = request.cached / world_.engine.block_tokens;
-    admission_->on_bound(now_, request.id, request.cached, shared);
+    admission_.on_bound(now_, request.id, request.cached, shared);
     books_.return_blocks(request, shared);
     books_.restate(now_, request);
     if (random_.chance(10) && request.blocks > 1) {
-      admission_->on_blocks_returned(now_, request.id, 1);
+      admission_.on_blocks_returned(now_, request.id, 1);
       books_.return_blocks(request, 1);
     }
   }
@@ -279,7 +299,7 @@ class Simulation {
   void end(RequestId id, EndKind kind) {
     const BookedRequest& request = *books_.find(id);
     const auto settlement =
-        admission_->on_ended(now_, id, kind, {request.computed, request.generated});
+        admission_.on_ended(now_, id, kind, {request.computed, request.generated});
     note(60 + static_cast<std::uint64_t>(kind));
     if (!settlement) return fail("the end of a running request was not known");
     fail(books_.end(now_, id, kind, *settlement));
@@ -292,11 +312,11 @@ class Simulation {
     last_event_ = "a second end";
     const RequestId id = ended_[pick(ended_.size())];
     const std::string before = snapshot();
-    if (admission_->on_ended(now_, id, EndKind::Cancelled, {})) fail("a request ended twice");
-    if (admission_->leave(now_, id)) fail("a request left after its end");
-    admission_->on_tokens(now_, id, 5, 5);
-    admission_->on_bound(now_, id, 1, 1);
-    admission_->on_blocks_returned(now_, id, 1);
+    if (admission_.on_ended(now_, id, EndKind::Cancelled, {})) fail("a request ended twice");
+    if (admission_.leave(now_, id)) fail("a request left after its end");
+    admission_.on_tokens(now_, id, 5, 5);
+    admission_.on_bound(now_, id, 1, 1);
+    admission_.on_blocks_returned(now_, id, 1);
     if (snapshot() != before) fail("a second end moved a meter");
   }
 
@@ -322,7 +342,7 @@ class Simulation {
       changed.team = key.team;
       key = changed;
     }
-    admission_->set_keys(now_, keys);
+    admission_.set_keys(now_, keys);
     books_.set_keys(keys);
     dispatch();
   }
@@ -337,11 +357,12 @@ class Simulation {
       return fail("refused before its deadline");
     }
     books_.counts.refused += 1;
+    remember(late.refusal, std::nullopt, request);
     books_.forget(now_, late.id, true);
   }
 
   void dispatch() {
-    admission_->dispatch(now_, pending_);
+    admission_.dispatch(now_, pending_);
     enter_outcomes();
     fail(books_.check_work_conservation(now_));
     const auto deadline = admission_->next_deadline();
@@ -390,12 +411,13 @@ class Simulation {
   Random random_;
   World world_;
   Books books_;
-  std::unique_ptr<Admission> admission_;
+  LoggedAdmission admission_;
   Instant now_{};
   std::uint64_t last_id_ = 0;
   std::uint64_t last_key_ = 100;
   std::vector<std::pair<RequestId, Resolved>> reading_;
   std::vector<RequestId> ended_;
+  std::vector<RequestId> tickets_;
   std::vector<KeyNode> gone_;
   std::vector<Outcome> pending_;
   std::string last_event_ = "the start";
@@ -406,6 +428,13 @@ class Simulation {
 
 SimResult run_policy_sim(std::uint64_t seed, std::int64_t most_events) {
   return Simulation(seed).run(most_events);
+}
+
+std::optional<std::string> run_and_replay(std::uint64_t seed) {
+  Simulation simulation(seed);
+  const SimResult result = simulation.run(kAllEvents);
+  if (result.failure) return result.failure;
+  return simulation.replay_log();
 }
 
 std::int64_t smallest_failing_prefix(std::uint64_t seed) {

@@ -20,6 +20,7 @@ struct SimResult {
   std::int64_t steps = 0;
   std::int64_t pauses = 0;
   std::int64_t exhausted = 0;
+  std::int64_t kept_tickets = 0;
   Counts counts;
 };
 
@@ -27,6 +28,9 @@ inline constexpr std::int64_t kAllEvents = 1'000'000;
 
 // `most_events`: so many of the seed's events, and then everybody finishes.
 SimResult run_policy_sim(std::uint64_t seed, std::int64_t most_events = kAllEvents);
+
+// Runs a life, then repeats the log of its calls: the first answer that differs.
+std::optional<std::string> run_and_replay(std::uint64_t seed);
 
 // Of a seed that fails: the fewest events with which it still does.
 std::int64_t smallest_failing_prefix(std::uint64_t seed);

@@ -39,6 +39,7 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   std::int64_t steps = 0;
   std::int64_t pauses = 0;
   std::int64_t exhausted = 0;
+  std::int64_t kept_tickets = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
     const SimResult result = run_policy_sim(seed, options.events);
@@ -53,16 +54,18 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
     steps += result.steps;
     pauses += result.pauses;
     exhausted += result.exhausted;
+    kept_tickets += result.kept_tickets;
   }
   std::cout << options.seeds << " seeds, " << steps << " events, " << total.arrived << " arrived, "
             << total.refused << " refused, " << total.completed << " completed, "
             << total.client_gone << " left, " << pauses << " pauses, "
-            << exhausted << " budgets ended an answer\n";
+            << exhausted << " budgets ended an answer, " << kept_tickets << " tickets were kept\n";
   // A simulation in which nothing happens proves nothing.
   if (options.seeds >= 100) {
     EXPECT_GT(total.refused, total.arrived / 20);
     EXPECT_GT(total.completed, total.arrived / 20);
     EXPECT_GT(pauses, total.arrived / 200);
+    EXPECT_GT(kept_tickets, total.arrived / 1000);
   }
 }
 
@@ -72,6 +75,16 @@ TEST(PolicySim, SameSeedGivesTheSameDecisions) {
     const std::uint64_t seed = options.first_seed + i;
     ASSERT_EQ(run_policy_sim(seed).log_hash, run_policy_sim(seed).log_hash)
         << repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions");
+  }
+}
+
+// Run and replay: from the log of what admission was told, every answer comes again, word for word.
+TEST(PolicySim, ReplayOfTheLogGivesTheSameAnswers) {
+  for (std::uint64_t i = 0; i < options.seeds; i += 10) {
+    const std::uint64_t seed = options.first_seed + i;
+    const auto failure = run_and_replay(seed);
+    ASSERT_FALSE(failure) << *failure << "\n"
+                          << repeat_with(seed, "PolicySim.ReplayOfTheLogGivesTheSameAnswers");
   }
 }
 

@@ -81,6 +81,7 @@ World make_world(Random& random) {
   PolicySet policy = default_policy_set();
   policy.revision = "r1-51000000";
   policy.queue_requests_total = random.chance(30) ? random.between(0, 6) : random.between(6, 40);
+  if (random.chance(40)) policy.locality_slack_units = random.between(1, 3000);
   std::int64_t watermark = 1'000'000;
   for (ClassRules& rules : policy.classes) {
     if (random.chance(60)) watermark -= random.between(0, 250'000);
@@ -91,6 +92,8 @@ World make_world(Random& random) {
     rules.length_quantile_ppm = random.chance(40) ? 1'000'000 : random.between(500'000, 999'999);
     rules.timeouts.queue_ttl = milliseconds(random.between(5, 3000));
     rules.ttft = rules.timeouts.queue_ttl;
+    rules.timeouts.token_gap =
+        random.chance(85) ? Duration{std::chrono::hours(1)} : milliseconds(random.between(5, 60));
     rules.allow_late = random.chance(20);
     rules.order = random.chance(50)   ? LeafOrder::Fifo
                   : random.chance(50) ? LeafOrder::Edf

@@ -1,0 +1,94 @@
+// The TPOT guard: nobody is started whose tokens would push the gaps of others over their target.
+#include "policy/step_time.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/policy/front_desk.h"
+
+namespace turnstile::policy {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+TEST(StepTime, FindsTheLineThroughTheSteps) {
+  StepTime steps;
+  EXPECT_FALSE(steps.gap_with(1));
+  for (int i = 0; i < 400; ++i) {
+    const int sequences = 1 + i * 7 % 12;
+    steps.on_step(microseconds(4000 + 500 * sequences), sequences);
+  }
+  for (const int sequences : {1, 6, 16, 24}) {
+    const double predicted = std::chrono::duration<double, std::micro>(
+        *steps.gap_with(sequences)).count();
+    EXPECT_NEAR(predicted, 4000 + 500 * sequences, 400) << sequences;
+  }
+}
+
+TEST(StepTime, WithoutVarietyOneMoreCostsNothing) {
+  StepTime steps;
+  for (int i = 0; i < 100; ++i) steps.on_step(milliseconds(10), 4);
+  EXPECT_EQ(*steps.gap_with(5), milliseconds(10));
+}
+
+// Steps of 10 ms and 10 ms a sequence; four slots.
+class PacedDesk : public FrontDesk {
+ public:
+  explicit PacedDesk(std::string_view classes)
+      : FrontDesk(std::string(kTwoTeams) + std::string(classes), small_engine(),
+                  {key_of("anna", "red")}) {
+    for (int round = 0; round < 60; ++round) {
+      const int together = 1 + round % 3;
+      const auto id = [&](int i) { return static_cast<std::uint64_t>(1000 + 10 * round + i); };
+      for (int i = 0; i < together; ++i) {
+        EXPECT_TRUE(admit(id(i), "anna", {.class_name = "batch"}));
+        dispatch();
+        admission.on_tokens(now, RequestId{id(i)}, 16, 0);
+      }
+      admission.on_step(now, milliseconds(30));
+      for (int step = 0; step < 4; ++step) {
+        advance(milliseconds(10 + 10 * together));
+        for (int i = 0; i < together; ++i) admission.on_tokens(now, RequestId{id(i)}, 0, 1);
+        admission.on_step(now, milliseconds(10 + 10 * together));
+      }
+      for (int i = 0; i < together; ++i) complete(id(i));
+    }
+  }
+  std::size_t start(std::uint64_t id, std::string_view class_name) {
+    EXPECT_TRUE(admit(id, "anna", {.class_name = class_name}));
+    return dispatch().size();
+  }
+};
+
+constexpr std::string_view kPace =
+    "[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"35ms\"\n"
+    "[classes.standard]\nwatermark = 1\n"
+    "[classes.batch]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n";
+
+TEST(TpotGuard, NobodyIsStartedWhoWouldSlowOthersBeyondTheirTarget) {
+  PacedDesk desk(kPace);
+  EXPECT_EQ(desk.start(1, "interactive"), 1u);
+  EXPECT_EQ(desk.start(2, "interactive"), 1u) << "30 ms for two";
+  EXPECT_EQ(desk.start(3, "interactive"), 0u) << "40 ms for three";
+  EXPECT_EQ(desk.start(4, "batch"), 0u) << "a lower class does not slow them either";
+  desk.complete(1);
+  EXPECT_EQ(desk.dispatch(), (std::vector<std::uint64_t>{3}));
+}
+
+TEST(TpotGuard, LowerClassesDoNotKeepAHigherOneOut) {
+  PacedDesk desk(kPace);
+  for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(desk.start(id, "batch"), 1u);
+  EXPECT_EQ(desk.start(4, "interactive"), 1u) << "waiting would not make the batch any faster";
+}
+
+TEST(TpotGuard, TargetThatEvenOneAloneMissesGuardsNothing) {
+  PacedDesk desk("[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"5ms\"\n"
+                 "[classes.batch]\ntpot = \"10s\"\nwatermark = 1\nlength_quantile = 1\n"
+                 "[classes.standard]\nwatermark = 1\n");
+  for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_EQ(desk.start(id, "interactive"), 1u);
+}
+
+}  // namespace
+}  // namespace turnstile::policy
