@@ -53,18 +53,21 @@ def options():
     parser.add_argument("--peer-seconds", type=int, default=60, help="the same for peers")
     parser.add_argument("--aborts", type=int, default=10_000)
     parser.add_argument("--peer", type=pathlib.Path, action="append", default=[],
-                        help="a llama-server; the first is behind LiteLLM and SMG")
+                        help="a llama-server to measure")
+    parser.add_argument("--behind", type=pathlib.Path,
+                        help="the llama-server behind LiteLLM and SMG, otherwise the first --peer")
     parser.add_argument("--litellm", type=pathlib.Path, help="a virtual environment")
-    parser.add_argument("--litellm-batch-slots", type=int, action="append",
-                        help="requests that its batch name may run; several are tried in turn")
+    parser.add_argument("--litellm-batch-rpm", type=int, action="append",
+                        help="requests a minute of its batch name; several are tried in turn")
     parser.add_argument("--smg", type=pathlib.Path, help="a virtual environment")
     parser.add_argument("--smg-reserved", type=int, action="append",
                         help="slots that it keeps for people; several are tried in turn")
     parser.add_argument("--name", default="run", help="part of the names of the result files")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     arguments = parser.parse_args()
-    arguments.litellm_batch_slots = arguments.litellm_batch_slots or [4, 12]
+    arguments.litellm_batch_rpm = arguments.litellm_batch_rpm or [30, 60]
     arguments.smg_reserved = arguments.smg_reserved or [4]
+    arguments.behind = arguments.behind or (arguments.peer[0] if arguments.peer else None)
     return arguments
 
 
@@ -79,6 +82,7 @@ def main():
                   file=sys.stderr)
             return 3
     arguments.peer = [path.resolve() for path in arguments.peer]
+    arguments.behind = arguments.behind and arguments.behind.resolve()
 
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
@@ -86,14 +90,18 @@ def main():
     for part in arguments.only or PARTS:
         print(part, flush=True)
         sheet.measure(part, PARTS[part], arguments)
+        write(sheet, arguments, machine)  # a run that is stopped keeps the parts that were done
+    print("\n" + sheet.table())
+    return 1 if any(line["met"] is False or line["client_limits"] for line in sheet.lines) else 0
+
+
+def write(sheet, arguments, machine):
     folder = process_figures.results_folder(arguments.out, machine)
     keep = {"machine": machine, "rounds": arguments.rounds, "seconds": arguments.seconds,
             "peer_seconds": arguments.peer_seconds, "servers": sheet.servers,
             "others": sheet.others, "lines": sheet.lines, "runs": sheet.runs}
     (folder / f"flood-{arguments.name}.json").write_text(json.dumps(keep, indent=1) + "\n")
     (folder / f"flood-{arguments.name}.md").write_text(sheet.table())
-    print("\n" + sheet.table())
-    return 1 if any(line["met"] is False or line["client_limits"] for line in sheet.lines) else 0
 
 
 if __name__ == "__main__":

@@ -76,7 +76,8 @@ def abort_some(arguments, server, count, seed):
 
 
 def aborts(sheet, arguments):
-    policy = stands.plain_policy(["team"], "queue_requests = 256\n")
+    policy = stands.plain_policy(["team"], "queue_requests = 256\n"
+                                           "[classes.interactive]\nallow_late = true\n")
     with stands.Gateway(arguments, {"team": "interactive"}, policy) as server:
         sheet.settings(server)
         abort_some(arguments, server, arguments.aborts // 10, 1)  # pools and caches fill

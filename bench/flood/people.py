@@ -121,19 +121,19 @@ def peers(arguments):
     makers = [lambda binary=binary: stands.LlamaServer(arguments, binary)
               for binary in arguments.peer]
     if arguments.litellm:
-        makers += [lambda slots=slots: stands.LiteLlm(arguments, arguments.litellm,
-                                                      arguments.peer[0], slots)
-                   for slots in arguments.litellm_batch_slots]
+        makers += [lambda rpm=rpm: stands.LiteLlm(arguments, arguments.litellm,
+                                                  arguments.behind, rpm)
+                   for rpm in arguments.litellm_batch_rpm]
     if arguments.smg:
-        makers += [lambda slots=slots: stands.Smg(arguments, arguments.smg, arguments.peer[0],
+        makers += [lambda slots=slots: stands.Smg(arguments, arguments.smg, arguments.behind,
                                                   slots) for slots in arguments.smg_reserved]
     return makers
 
 
 def people_at_peers(sheet, arguments):
     """Each peer in turn, and Turnstile in the same run."""
-    if not arguments.peer:
-        sheet.missing("peers", "no --peer was named")
+    if not arguments.behind:
+        sheet.missing("peers", "no --peer and no --behind was named")
         return
     makers = [lambda: stands.Gateway(arguments, TEAMS), *peers(arguments)]
     pools = {}

@@ -76,5 +76,5 @@ def report(sheet, situation, people, settings):
     told = sorted(one[2] for one in ours)
     sheet.line(f"admitted at the first retry after {situation.code}", good / len(ours), ">= 0.95",
                f"{good} of {len(ours)}; told {told[0]:.0f} to {told[-1]:.0f} ms, median "
-               f"{told[len(told) // 2]:.0f}; refused again: {again or 'none'}; answered {answered}; "
-               f"told not to retry: {len(hopeless)}")
+               f"{told[len(told) // 2]:.0f}; refused again: {again or 'none'}; answered "
+               f"{answered}; told not to retry: {len(hopeless)}")

@@ -135,27 +135,29 @@ class Before(servers.Server):
 
 
 class LiteLlm(Before):
-    """Two names for one llama-server. The batch name may have `batch_slots` requests running, so
-    that slots stay free for people; the rest is refused or queued as LiteLLM does it. Its
-    scheduler's priorities are sent as well (0 people, 100 batch)."""
+    """Two names for one llama-server. The batch name may start `batch_rpm` requests a minute, so
+    that slots stay free for people; the rest is refused. (Its max_parallel_requests ends with the
+    headers of a stream and keeps no slot free: people waited 30 s.) Its scheduler's priorities are
+    sent as well (0 people, 100 batch)."""
 
     health_path = "/health/liveliness"  # the one that asks no model
     key = "sk-only-for-this-run"
 
-    def __init__(self, arguments, environment, back, batch_slots):
+    def __init__(self, arguments, environment, back, batch_rpm):
         super().__init__(arguments, environment, back)
-        self.batch_slots = batch_slots
-        self.name = f"LiteLLM, batch limited to {batch_slots}"
+        self.batch_rpm = batch_rpm
+        self.name = f"LiteLLM, batch at {batch_rpm} a minute"
 
     def command(self, folder):
         lines = ["model_list:"]
-        for alias, limit in ((PEOPLE, None), ("batch", self.batch_slots)):
+        for alias, limit in ((PEOPLE, None), ("batch", self.batch_rpm)):
             lines += [f"- model_name: {alias}", "  litellm_params:",
                       "    model: text-completion-openai/default",
                       f"    api_base: {self.back.url}/v1", "    api_key: none"]
             if limit:
-                lines += [f"    max_parallel_requests: {limit}"]
-        lines += ["router_settings:", "  num_retries: 0", "litellm_settings:",
+                lines += [f"    rpm: {limit}"]
+        lines += ["router_settings:", "  num_retries: 0",
+                  '  optional_pre_call_checks: ["enforce_model_rate_limits"]', "litellm_settings:",
                   "  telemetry: false", "  request_timeout: 120",
                   "general_settings:", f"  master_key: {self.key}"]
         self.text = "\n".join(lines) + "\n"
