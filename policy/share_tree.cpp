@@ -17,7 +17,8 @@ std::int64_t scaled(std::int64_t units, std::int64_t weight) {
 
 ShareTree::ShareTree(std::size_t class_count) : class_count_(class_count) {
   nodes_.emplace_back();
-  nodes_[kRoot].per_class.resize(class_count_);
+  states_.resize(class_count_);
+  for (auto& of_class : states_) of_class.resize(1);
 }
 
 ShareTree::NodeIndex ShareTree::add(NodeIndex parent, std::int64_t weight) {
@@ -33,7 +34,10 @@ ShareTree::NodeIndex ShareTree::add(NodeIndex parent, std::int64_t weight) {
   }
   nodes_[node].parent = parent;
   nodes_[node].weight = weight;
-  nodes_[node].per_class.resize(class_count_);
+  for (auto& of_class : states_) {
+    of_class.resize(nodes_.size());
+    of_class[node] = PerClass{};
+  }
   auto& siblings = nodes_[parent].children;
   siblings.insert(std::ranges::lower_bound(siblings, node), node);
   return node;
@@ -42,9 +46,9 @@ ShareTree::NodeIndex ShareTree::add(NodeIndex parent, std::int64_t weight) {
 void ShareTree::remove(NodeIndex leaf) {
   Node& node = nodes_[leaf];
   assert(leaf != kRoot && node.used && node.children.empty() && "only leaves are removed");
-  for (const PerClass& state : node.per_class) {
-    assert(!state.waiting && "requests of a removed leaf are refused first");
-    (void)state;
+  for (const auto& of_class : states_) {
+    assert(!of_class[leaf].waiting && "requests of a removed leaf are refused first");
+    (void)of_class;
   }
   std::erase(nodes_[node.parent].children, leaf);
   node.used = false;
@@ -61,34 +65,34 @@ void ShareTree::set_gate(NodeIndex node, bool open) {
 }
 
 void ShareTree::set_gate(NodeIndex node, ClassIndex class_index, bool open) {
-  PerClass& state = nodes_[node].per_class[class_index];
-  if (state.gate_open == open) return;
-  state.gate_open = open;
+  PerClass& own = state(node, class_index);
+  if (own.gate_open == open) return;
+  own.gate_open = open;
   refresh(node, class_index);
 }
 
 void ShareTree::set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting) {
-  nodes_[leaf].per_class[class_index].waiting = waiting;
+  state(leaf, class_index).waiting = waiting;
   refresh(leaf, class_index);
 }
 
 bool ShareTree::backlog(NodeIndex leaf, ClassIndex class_index) const {
-  return nodes_[leaf].per_class[class_index].waiting;
+  return state(leaf, class_index).waiting;
 }
 
 // Recomputes readiness from the node upwards until nothing changes.
 void ShareTree::refresh(NodeIndex node, ClassIndex class_index) {
   for (;;) {
-    PerClass& state = nodes_[node].per_class[class_index];
-    const bool ready = state.gate_open && (state.waiting || state.ready_children > 0);
-    if (ready == state.ready) return;
+    PerClass& own = state(node, class_index);
+    const bool ready = own.gate_open && (own.waiting || own.ready_children > 0);
+    if (ready == own.ready) return;
     if (node == kRoot) {
-      state.ready = ready;
+      own.ready = ready;
       return;
     }
     if (ready) lift(node, class_index);
-    state.ready = ready;
-    PerClass& parent = nodes_[nodes_[node].parent].per_class[class_index];
+    own.ready = ready;
+    PerClass& parent = state(nodes_[node].parent, class_index);
     parent.ready_children += ready ? 1u : -1u;
     node = nodes_[node].parent;
   }
@@ -97,7 +101,7 @@ void ShareTree::refresh(NodeIndex node, ClassIndex class_index) {
 void ShareTree::add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t units) {
   NodeIndex node = leaf;
   for (;;) {
-    std::int64_t& waiting = nodes_[node].per_class[class_index].waiting_units;
+    std::int64_t& waiting = state(node, class_index).waiting_units;
     waiting += units;
     assert(waiting >= 0 && "only what came can leave");
     if (node == kRoot) return;
@@ -108,7 +112,7 @@ void ShareTree::add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t
 void ShareTree::add_awaited(NodeIndex leaf, ClassIndex class_index, Awaited units) {
   NodeIndex node = leaf;
   for (;;) {
-    Awaited& awaited = nodes_[node].per_class[class_index].awaited;
+    Awaited& awaited = state(node, class_index).awaited;
     awaited.told += units.told;
     awaited.kept += units.kept;
     assert(awaited.told >= awaited.kept && awaited.kept >= 0 && "only what came can leave");
@@ -144,12 +148,12 @@ void ShareTree::lift(NodeIndex node, ClassIndex class_index) {
   const Node& parent = nodes_[nodes_[node].parent];
   std::optional<std::int64_t> smallest;
   for (const NodeIndex sibling : parent.children) {
-    const PerClass& state = nodes_[sibling].per_class[class_index];
-    if (sibling == node || !state.ready) continue;
-    smallest = smallest ? std::min(*smallest, state.v) : state.v;
+    const PerClass& own = state(sibling, class_index);
+    if (sibling == node || !own.ready) continue;
+    smallest = smallest ? std::min(*smallest, own.v) : own.v;
   }
-  PerClass& own = nodes_[node].per_class[class_index];
-  own.v = std::max(own.v, smallest.value_or(parent.per_class[class_index].highest_min));
+  PerClass& own = state(node, class_index);
+  own.v = std::max(own.v, smallest.value_or(state(nodes_[node].parent, class_index).highest_min));
 }
 
 std::optional<ShareTree::NodeIndex> ShareTree::pick(ClassIndex class_index) {
@@ -162,9 +166,9 @@ std::optional<ShareTree::NodeIndex> ShareTree::pick(ClassIndex class_index) {
       if (!best || v(child, class_index) < v(*best, class_index)) best = child;
     }
     assert(best && "a ready node has a ready child");
-    PerClass& state = nodes_[node].per_class[class_index];
-    state.highest_min = std::max(state.highest_min, v(*best, class_index));
-    if (state.highest_min > kRebaseAbove) rebase_children(node, class_index);
+    PerClass& own = state(node, class_index);
+    own.highest_min = std::max(own.highest_min, v(*best, class_index));
+    if (own.highest_min > kRebaseAbove) rebase_children(node, class_index);
     node = *best;
   }
   return node;
@@ -180,21 +184,21 @@ std::int64_t ShareTree::smallest_ready(NodeIndex node, ClassIndex class_index) c
 }
 
 void ShareTree::mark_smallest(NodeIndex node, ClassIndex class_index) {
-  PerClass& state = nodes_[node].per_class[class_index];
-  state.highest_min = std::max(state.highest_min, smallest_ready(node, class_index));
-  if (state.highest_min > kRebaseAbove) rebase_children(node, class_index);
+  PerClass& own = state(node, class_index);
+  own.highest_min = std::max(own.highest_min, smallest_ready(node, class_index));
+  if (own.highest_min > kRebaseAbove) rebase_children(node, class_index);
 }
 
 // Only differences between siblings matter, so all of them move down by the same amount. A counter
 // that would fall out of range belongs to a node that was silent for ages; the lift raises it
 // again.
 void ShareTree::rebase_children(NodeIndex parent, ClassIndex class_index) {
-  PerClass& state = nodes_[parent].per_class[class_index];
+  PerClass& own = state(parent, class_index);
   for (const NodeIndex child : nodes_[parent].children) {
-    std::int64_t& value = nodes_[child].per_class[class_index].v;
-    value = std::max(value - state.highest_min, -kRebaseAbove);
+    std::int64_t& value = state(child, class_index).v;
+    value = std::max(value - own.highest_min, -kRebaseAbove);
   }
-  state.highest_min = 0;
+  own.highest_min = 0;
 }
 
 ShareTree::Charge ShareTree::open_charge(NodeIndex leaf, ClassIndex class_index) const {
@@ -215,7 +219,7 @@ void ShareTree::set_units(Charge& charge, std::int64_t units) {
   for (std::size_t level = 0; level < kMaxDepth && node != kRoot; ++level) {
     assert(nodes_[node].used && "a leaf outlives its open charges");
     const std::int64_t weight = charge.weights[level];
-    nodes_[node].per_class[charge.class_index].v +=
+    state(node, charge.class_index).v +=
         scaled(units, weight) - scaled(charge.units, weight);
     node = nodes_[node].parent;
   }
@@ -229,10 +233,10 @@ std::optional<std::string> ShareTree::check_invariants() const {
     for (ClassIndex c = 0; c < class_count_; ++c) {
       std::uint32_t ready_children = 0;
       for (const NodeIndex child : node.children) ready_children += ready(child, c) ? 1 : 0;
-      const PerClass& state = node.per_class[c];
-      if (ready_children != state.ready_children) return "a node miscounts its ready children";
-      const bool expected = state.gate_open && (state.waiting || ready_children > 0);
-      if (expected != state.ready) return "readiness does not follow from gate and queue";
+      const PerClass& own = state(index, c);
+      if (ready_children != own.ready_children) return "a node miscounts its ready children";
+      const bool expected = own.gate_open && (own.waiting || ready_children > 0);
+      if (expected != own.ready) return "readiness does not follow from gate and queue";
     }
   }
   return std::nullopt;

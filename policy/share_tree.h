@@ -77,10 +77,10 @@ class ShareTree {
   void set_backlog(NodeIndex leaf, ClassIndex class_index, bool waiting);
 
   bool ready(NodeIndex node, ClassIndex class_index) const {
-    return nodes_[node].per_class[class_index].ready;
+    return state(node, class_index).ready;
   }
   bool gate(NodeIndex node, ClassIndex class_index) const {
-    return nodes_[node].per_class[class_index].gate_open;
+    return state(node, class_index).gate_open;
   }
   bool backlog(NodeIndex leaf, ClassIndex class_index) const;
 
@@ -88,17 +88,17 @@ class ShareTree {
   // its path.
   void add_waiting(NodeIndex leaf, ClassIndex class_index, std::int64_t units);
   std::int64_t waiting_units(NodeIndex node, ClassIndex class_index) const {
-    return nodes_[node].per_class[class_index].waiting_units;
+    return state(node, class_index).waiting_units;
   }
   // Units of those who were told to come back; see awaited.h.
   void add_awaited(NodeIndex leaf, ClassIndex class_index, Awaited units);
   enum class Counting : std::uint8_t { Waiting, AndKept, AndTold };
   std::int64_t work(NodeIndex node, ClassIndex class_index, Counting counting) const {
-    const PerClass& state = nodes_[node].per_class[class_index];
-    const std::int64_t awaited = counting == Counting::AndTold   ? state.awaited.told
-                                 : counting == Counting::AndKept ? state.awaited.kept
+    const PerClass& own = state(node, class_index);
+    const std::int64_t awaited = counting == Counting::AndTold   ? own.awaited.told
+                                 : counting == Counting::AndKept ? own.awaited.kept
                                                                  : 0;
-    return state.waiting_units + awaited;
+    return own.waiting_units + awaited;
   }
   // Of the waiting units of this class, those that are served before a newcomer at the leaf that
   // needs `units` itself: at each level the queue it stands in, and of each sibling as much as its
@@ -138,7 +138,7 @@ class ShareTree {
   void set_units(Charge& charge, std::int64_t units);
 
   std::int64_t v(NodeIndex node, ClassIndex class_index) const {
-    return nodes_[node].per_class[class_index].v;
+    return state(node, class_index).v;
   }
 
   std::optional<std::string> check_invariants() const;
@@ -159,7 +159,6 @@ class ShareTree {
     std::int64_t weight = 1;
     bool used = true;
     std::vector<NodeIndex> children;  // ascending
-    std::vector<PerClass> per_class;
   };
 
   template <typename CachedOf>
@@ -187,8 +186,15 @@ class ShareTree {
   void lift(NodeIndex node, ClassIndex class_index);
   void rebase_children(NodeIndex parent, ClassIndex class_index);
 
+  PerClass& state(NodeIndex node, ClassIndex class_index) { return states_[class_index][node]; }
+  const PerClass& state(NodeIndex node, ClassIndex class_index) const {
+    return states_[class_index][node];
+  }
+
   std::size_t class_count_;
   std::vector<Node> nodes_;
+  // By class, then by node: who is next is asked of all siblings in one class.
+  std::vector<std::vector<PerClass>> states_;
   std::vector<NodeIndex> free_;
 };
 

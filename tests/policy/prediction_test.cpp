@@ -172,6 +172,22 @@ TEST(Prediction, CountsTheTeamsOwnSlots) {
 }
 
 // A prediction that was too short makes the next ones longer.
+// Whoever waited in vain teaches too: those who were in time are the lucky ones.
+TEST(Prediction, LearnsFromThoseWhoNeverGotOne) {
+  BusyDesk desk(targets("ttft = \"20s\""));
+  for (std::uint64_t id = 6; id <= 9; ++id) {
+    const auto queued = desk.admit(id, "anna");
+    ASSERT_TRUE(queued && queued->prediction);
+    EXPECT_EQ(queued->prediction->likely, queued->prediction->raw);
+  }
+  desk.advance(seconds(20));
+  desk.dispatch();
+  EXPECT_EQ(desk.refused.size(), 5u);
+  const auto next = desk.admit(10, "anna");
+  ASSERT_TRUE(next && next->prediction);
+  EXPECT_GT(next->prediction->likely, next->prediction->raw);
+}
+
 TEST(Prediction, LearnsFromTheFirstToken) {
   BusyDesk desk(targets("ttft = \"1h\""));
   const auto before = desk.admit(6, "anna", {.prompt = 100});

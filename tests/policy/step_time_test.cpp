@@ -78,9 +78,12 @@ TEST(TpotGuard, NobodyIsStartedWhoWouldSlowOthersBeyondTheirTarget) {
 }
 
 TEST(TpotGuard, LowerClassesDoNotKeepAHigherOneOut) {
-  PacedDesk desk(kPace);
-  for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_EQ(desk.start(id, "batch"), 1u);
-  EXPECT_EQ(desk.start(4, "interactive"), 1u) << "waiting would not make the batch any faster";
+  PacedDesk desk("[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n"
+                 "[classes.standard]\nwatermark = 1\nlength_quantile = 1\ntpot = \"35ms\"\n"
+                 "[classes.batch]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n");
+  for (std::uint64_t id = 1; id <= 2; ++id) EXPECT_EQ(desk.start(id, "standard"), 1u);
+  EXPECT_EQ(desk.start(3, "interactive"), 1u) << "although standard gets its tokens in 40 ms then";
+  EXPECT_EQ(desk.start(4, "standard"), 0u);
 }
 
 TEST(TpotGuard, TargetThatEvenOneAloneMissesGuardsNothing) {
