@@ -127,7 +127,8 @@ Settlement Ledger::close(Instant now, ShareTree& tree, std::int64_t prompt_token
     move_line(now, line, charged ? used : 0);
     line.budget.bucket->settle(line.debited);
     if (line.budget.bucket->limit()) {
-      settlement.budgets.push_back({line.budget.bucket->shared_name(), line.reserved, line.debited});
+      settlement.budgets.push_back(
+          {line.budget.bucket->shared_name(), line.reserved, line.debited});
     }
   }
   if (share_open_) {
