@@ -6,7 +6,8 @@ from clients import Load
 
 FACTOR = 1.75
 TARGET_MS = 2000
-REQUEST = ("--prompt-tokens", 120, "--max-tokens", 48, "--ignore-eos")
+OUTPUT = 48
+REQUEST = ("--prompt-tokens", 120, "--max-tokens", OUTPUT, "--ignore-eos")
 
 
 def overload(sheet, arguments):
@@ -45,7 +46,8 @@ def overload(sheet, arguments):
 
 
 def requests_per_s(arguments, server):
-    """In a closed loop with every slot busy."""
+    """In a closed loop with every slot busy, by its tokens: the requests of a closed loop end in
+    waves, and a window sees one more or less."""
     load = Load(arguments.load, server, *server.client_flags("team"), *REQUEST, "--streams", 32,
                 "--requests", 100_000, "--seed", 3)
     time.sleep(3)
@@ -54,5 +56,4 @@ def requests_per_s(arguments, server):
     end = time.monotonic()
     seen = load.stop()
     time.sleep(1)
-    return sum(record["outcome"] == "completed" and begin <= record["end"] <= end
-               for record in seen.records) / (end - begin)
+    return seen.rate(begin, end) / OUTPUT
