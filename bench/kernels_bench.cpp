@@ -5,21 +5,27 @@
 //   attention/<level>/<rows>/<context>             one core, one layer, all heads
 //
 // GOP/s counts a multiply and an addition as two. Times are CPU time where one core works, so a
-// busy machine disturbs them little, and wall time for `step`.
+// busy machine disturbs them little, and wall time for `step`. Beside it stand shares of what this
+// host could do at most (machine_limits.h): multiply_% of the byte multiplications of the threads
+// at work, memory_% of what they can read. A product of one row is limited by memory, of many rows
+// by multiplications; weights of 8 bits need two on AVX2, so 50 % is their limit there.
 #include <benchmark/benchmark.h>
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/machine_limits.h"
 #include "kernels/half_float.h"
 #include "kernels/kernel_table.h"
 #include "kernels/worker_pool.h"
@@ -115,9 +121,35 @@ class Activations {
   std::vector<float> scaled_sum_;
 };
 
-void count_operations(benchmark::State& state, double multiplications_each) {
-  state.counters["GOP/s"] = benchmark::Counter(
-      2e-9 * multiplications_each, benchmark::Counter::kIsIterationInvariantRate);
+// Measured once, before the first benchmark of each kind.
+double multiply_limit(Level level) {
+  static std::array<std::optional<double>, kLevels.size()> limits;
+  std::optional<double>& limit = limits[static_cast<std::size_t>(level)];
+  if (!limit) limit = bench::multiply_gops(level).value_or(0.0);
+  return *limit;
+}
+
+double memory_limit(int threads) {
+  static std::map<int, double> limits;
+  const auto [at, is_new] = limits.try_emplace(threads, 0.0);
+  if (is_new) at->second = bench::read_gigabytes_per_s(threads);
+  return at->second;
+}
+
+// Figures of one call: its multiplications and, where they come from memory, bytes of weights.
+void count_operations(benchmark::State& state, Level level, int threads,
+                      double multiplications_each, double memory_bytes_each = 0.0) {
+  const auto rate = [](double each) {
+    return benchmark::Counter(each, benchmark::Counter::kIsIterationInvariantRate);
+  };
+  const double giga_operations = 2e-9 * multiplications_each;
+  state.counters["GOP/s"] = rate(giga_operations);
+  if (const double limit = multiply_limit(level); limit > 0.0) {
+    state.counters["multiply_%"] = rate(100.0 * giga_operations / (limit * threads));
+  }
+  if (memory_bytes_each > 0.0) {
+    state.counters["memory_%"] = rate(1e-7 * memory_bytes_each / memory_limit(threads));
+  }
 }
 
 void matmul_bench(benchmark::State& state, Level level, Shape shape, int rows) {
@@ -132,7 +164,7 @@ void matmul_bench(benchmark::State& state, Level level, Shape shape, int rows) {
                  OutputMode::Store);
     benchmark::ClobberMemory();
   }
-  count_operations(state, static_cast<double>(rows) * shape.rows * shape.cols);
+  count_operations(state, level, 1, static_cast<double>(rows) * shape.rows * shape.cols);
 }
 
 struct StepWeights {
@@ -174,10 +206,12 @@ void step_bench(benchmark::State& state, Level level, int threads, int rows) {
     multiply(weights.head, head_rows, kHeadPanelsPerItem);
   }
   double multiplications = static_cast<double>(head_rows) * kVocabulary * kHidden;
+  double bytes = static_cast<double>(panel_bytes(weights.head.type, kVocabulary, kHidden));
   for (const PanelMatrix& w : weights.matrices) {
     multiplications += static_cast<double>(rows) * w.rows * w.cols;
+    bytes += static_cast<double>(panel_bytes(w.type, w.rows, w.cols));
   }
-  count_operations(state, multiplications);
+  count_operations(state, level, threads, multiplications, bytes);
   state.counters["tok/s"] = benchmark::Counter(rows, benchmark::Counter::kIsIterationInvariantRate);
 }
 
@@ -216,17 +250,22 @@ void attention_bench(benchmark::State& state, Level level, int count, int contex
     benchmark::ClobberMemory();
   }
   const double positions = static_cast<double>(count) * (context - (count - 1) / 2.0);
-  count_operations(state, 2.0 * positions * static_cast<double>(row));
+  state.counters["GOP/s"] = benchmark::Counter(4e-9 * positions * static_cast<double>(row),
+                                               benchmark::Counter::kIsIterationInvariantRate);
 }
 
 const char* name_of(FileType type) {
   switch (type) {
+    case FileType::F32: return "F32";
     case FileType::F16: return "F16";
+    case FileType::BF16: return "BF16";
     case FileType::Q8_0: return "Q8_0";
     case FileType::Q4_0: return "Q4_0";
     case FileType::Q4_1: return "Q4_1";
     case FileType::Q5_0: return "Q5_0";
+    case FileType::Q5_1: return "Q5_1";
     case FileType::Q4_K: return "Q4_K";
+    case FileType::Q5_K: return "Q5_K";
     case FileType::Q6_K: return "Q6_K";
     default: return "other";
   }
@@ -239,8 +278,10 @@ void register_level(Level level) {
        {Shape{FileType::Q4_1, kHidden, kHidden}, {FileType::Q4_1, kKvWidth, kHidden},
         {FileType::Q4_1, kFeedForward, kHidden}, {FileType::Q4_1, kHidden, kFeedForward},
         {FileType::Q4_0, kHidden, kHidden}, {FileType::Q8_0, kHidden, kHidden},
-        {FileType::Q5_0, kHidden, kHidden}, {FileType::Q4_K, kHidden, kFeedForward},
-        {FileType::Q6_K, kHidden, kFeedForward}, {FileType::F16, kHidden, kHidden},
+        {FileType::Q5_0, kHidden, kHidden}, {FileType::Q5_1, kHidden, kHidden},
+        {FileType::Q4_K, kHidden, kFeedForward}, {FileType::Q5_K, kHidden, kFeedForward},
+        {FileType::Q6_K, kHidden, kFeedForward}, {FileType::F32, kHidden, kHidden},
+        {FileType::F16, kHidden, kHidden}, {FileType::BF16, kHidden, kHidden},
         {FileType::Q8_0, kVocabulary, kHidden}}) {
     for (const int rows : {1, 8, 32, 128, 512}) {
       if (shape.rows == kVocabulary && rows > 32) continue;
