@@ -1,6 +1,8 @@
 #include "bench/machine_limits.h"
 
+#if defined(__x86_64__)
 #include <immintrin.h>
+#endif
 #include <sys/mman.h>
 #include <time.h>
 
@@ -16,10 +18,12 @@
 namespace turnstile::bench {
 namespace {
 
-constexpr int kChains = 12;  // independent sums, more than latency times throughput
-constexpr long kRounds = 2'000'000;
 constexpr int kTries = 5;
 constexpr std::size_t kReadBytes = 256U << 20;
+
+#if defined(__x86_64__)
+constexpr int kChains = 12;  // independent sums, more than latency times throughput
+constexpr long kRounds = 2'000'000;
 
 double thread_seconds() {
   timespec now{};
@@ -79,6 +83,8 @@ double gops_of(void (*multiply)(), double operations_each) {
   return 1e-9 * operations_each * kChains * kRounds / best;
 }
 
+#endif
+
 std::uint64_t read_all(const std::uint64_t* words, std::size_t count) {
   std::uint64_t sums[8] = {};
   for (std::size_t i = 0; i + 8 <= count; i += 8) {
@@ -91,7 +97,8 @@ std::uint64_t read_all(const std::uint64_t* words, std::size_t count) {
 
 }  // namespace
 
-std::optional<double> multiply_gops(kernels::Level level) {
+std::optional<double> multiply_gops([[maybe_unused]] kernels::Level level) {
+#if defined(__x86_64__)
   switch (level) {
     case kernels::Level::Avx2: return gops_of(multiply_avx2, 64);
     case kernels::Level::AvxVnni: return gops_of(multiply_avxvnni, 64);
@@ -99,6 +106,7 @@ std::optional<double> multiply_gops(kernels::Level level) {
     case kernels::Level::Scalar:
     case kernels::Level::Amx: break;
   }
+#endif
   return std::nullopt;
 }
 
