@@ -6,7 +6,7 @@
 //              "fast"   chunks of prompts of kLongSliceRows tokens and more are multiplied as bf16
 //                       on AMX tiles. All else is as in exact, generated tokens and their guesses
 //                       too. The logits then depend on how a prompt was cut, on a prefix that
-//                       another request left in the cache, and on a pause; see engine/model/model.h.
+//                       another request left in the cache, and on a pause (engine/model/model.h).
 //                       Without such tiles, or with `kernels` set below "amx", it is exact.
 //
 // Thread: any. Errors: LoadError that names the setting.

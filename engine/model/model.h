@@ -10,11 +10,11 @@
 //                                               are wanted: one, or more when it carries guesses
 //
 // Promise: the logits of a slice are the same bits whatever else is in the step and however its
-// prompt was cut into chunks. Under `numerics = "fast"` (loader/kernel_choice.h) only the first half
-// holds: chunks of kLongSliceRows rows and more are computed in bf16, so the cut shows in the bits
-// of K and V, and through them in all later logits of who reads them, from the prefix cache too. The
-// difference is of the size that int8 activations make in any case: a few percent of a logit's
-// spread (tests/engine/llama_fast_test.cpp).
+// prompt was cut into chunks. Under `numerics = "fast"` (loader/kernel_choice.h) only the first
+// half holds: chunks of kLongSliceRows rows and more are computed in bf16, so the cut shows in the
+// bits of K and V, and through them in all later logits of who reads them, from the prefix cache
+// too. The difference is of the size that int8 activations make in any case, less than 5 % of the
+// spread of the logits (tests/engine/llama_fast_test.cpp).
 //
 // Two implementations: LlamaModel (engine/model/llama.h) and the tests' ToyModel
 // (tests/support/toy_model.h), whose logits are a hash of the tokens it finds through the block

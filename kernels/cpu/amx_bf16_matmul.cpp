@@ -164,8 +164,8 @@ struct GroupShape {
   friend bool operator==(const GroupShape&, const GroupShape&) = default;
 };
 
-// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights. GCC 12 takes the stores to a plain structure
-// for dead, and the instruction then faults.
+// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights. GCC 12 takes the stores to a plain
+// structure for dead, and the instruction then faults.
 void configure_tiles(GroupShape shape) {
   constexpr int kRowTiles[8] = {1, 1, 2, 2, 1, 2, 0, 0};  // which rows give a tile its height
   alignas(64) volatile TileConfig config{};

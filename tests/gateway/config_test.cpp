@@ -172,7 +172,7 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
       {"[[models]]\npath = \"a\"\nspeculative_config = \"{}\"\n",
        "t.toml:3:22: error: models.speculative_config needs method and num_speculative_tokens."},
       {"[[models]]\npath = \"a\"\nnumerics = \"fst\"\n",
-       "t.toml:3:12: error: models.numerics must be \"exact\" or \"fast\"; perhaps 'fast' was meant."},
+       "t.toml:3:12: error: models.numerics must be \"exact\" or \"fast\"; perhaps 'fast' was"},
       {"[[models]]\npath = \"a\"\nnumeric = \"fast\"\n",
        "t.toml:3:1: error: models.numeric is not a setting; perhaps 'numerics' was meant."},
       {"[[models]]\npath = \"a\"\ntensor_parallel_size = 2\n",
