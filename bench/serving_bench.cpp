@@ -1,14 +1,15 @@
 // serving_bench.cpp: what scheduling, cache and speculation give on a real model, no gateway.
 //
-//   TURNSTILE_TEST_MODEL=FILE.gguf serving_bench [ROUNDS] [MEASURE]
-//                                                     one JSON line for each measurement; all, or one
+//   TURNSTILE_TEST_MODEL=FILE.gguf serving_bench [ROUNDS] [MEASURE] [STREAMS]
+//                             one JSON line for each measurement; all, or one; texts of at most so
+//                             many streams (32)
 //
 //   gap      four streams decode while a prompt of 1,900 tokens is read: the longest step then,
 //            with and without a token gap, and the time to the prompt's first token
 //   shared   eight requests that come together and share 1,024 of 1,040 tokens: tokens computed
 //   ngram    tokens/s of one stream with n-gram speculation and without, in alternating order, for
 //            a text that repeats itself and for a free one; and of 32 streams
-//   draft    the same with a draft model, the file TURNSTILE_BENCH_DRAFT, which is measured only then
+//   draft    the same with a draft model, if TURNSTILE_BENCH_DRAFT names its file
 //
 // Threads: TURNSTILE_BENCH_THREADS (2). Figures of a busy machine are worth nothing.
 #include <algorithm>
@@ -180,8 +181,8 @@ void measure_text(Server& server, const char* measure, int round, const char* te
   const std::uint64_t first = server.tokens;
   const auto begin = Clock::now();
   while (server.has_work()) server.step();
-  std::printf("{\"measure\":\"%s\",\"round\":%d,\"text\":\"%s\",\"temperature\":%.1f,\"streams\":%u,"
-              "\"speculation\":\"%s\",\"tokens_per_s\":%.1f,\"drafted\":%llu,\"accepted\":%llu}\n",
+  std::printf("{\"measure\":\"%s\",\"round\":%d,\"text\":\"%s\",\"temperature\":%.1f,"
+              "\"streams\":%u,\"speculation\":\"%s\",\"tokens_per_s\":%.1f,\"drafted\":%llu,\"accepted\":%llu}\n",
               measure, round, text, static_cast<double>(temperature), streams, speculation,
               1e3 * static_cast<double>(server.tokens - first) / ms_since(begin),
               static_cast<unsigned long long>(server.drafted),
@@ -194,7 +195,8 @@ constexpr const char* kRepetitive =
 constexpr const char* kFree = "The fisherman went out to sea early in the morning, and";
 
 // Both servers on the same texts, who begins alternating.
-void measure_speculation(Server& plain, Server& guessing, const char* measure, int round) {
+void measure_speculation(Server& plain, Server& guessing, const char* measure, int round,
+                         std::uint32_t most_streams) {
   for (const bool first : {true, false}) {
     const bool guesses = first == (round % 2 == 0);
     Server& server = guesses ? guessing : plain;
@@ -202,8 +204,10 @@ void measure_speculation(Server& plain, Server& guessing, const char* measure, i
     measure_text(server, measure, round, "repetitive", kRepetitive, name, 0.0F, 1);
     measure_text(server, measure, round, "free", kFree, name, 0.8F, 1);
     measure_text(server, measure, round, "free", kFree, name, 0.0F, 1);
-    measure_text(server, measure, round, "free", kFree, name, 0.8F, 8);
-    measure_text(server, measure, round, "free", kFree, name, 0.8F, 32);
+    for (const std::uint32_t streams : {4U, 32U}) {
+      if (streams > most_streams) break;
+      measure_text(server, measure, round, "free", kFree, name, 0.8F, streams);
+    }
   }
 }
 
@@ -214,6 +218,7 @@ int main(int argc, char** argv) {
   using namespace turnstile;
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
   const std::string_view wanted = argc > 2 ? argv[2] : "";
+  const auto most_streams = static_cast<std::uint32_t>(argc > 3 ? std::atoi(argv[3]) : 32);
   const char* draft_path = std::getenv("TURNSTILE_BENCH_DRAFT");
   const auto measures = [&](std::string_view name) { return wanted.empty() || wanted == name; };
   const bool drafts = measures("draft") && draft_path != nullptr;
@@ -236,8 +241,8 @@ int main(int argc, char** argv) {
       measure_gap(plain, round, 150.0F);
     }
     if (measures("shared")) measure_shared(plain, round);
-    if (ngram) measure_speculation(plain, *ngram, "ngram", round);
-    if (draft) measure_speculation(plain, *draft, "draft", round);
+    if (ngram) measure_speculation(plain, *ngram, "ngram", round, most_streams);
+    if (draft) measure_speculation(plain, *draft, "draft", round, most_streams);
     std::fflush(stdout);
   }
   return 0;

@@ -183,6 +183,8 @@ void add_rest(CLI::App& app, Draft& draft) {
   CLI::App& info = add_verb(*group, "info", "Architecture, tensors, tokenizer, memory of a model",
                             draft, [&] { return draft.model_info; });
   info.add_option("FILE", draft.model_info.file, "GGUF file")->required();
+  info.add_option("--draft-model", draft.model_info.draft_model,
+                  "GGUF file of a model that would draft for it");
 
   add_verb(app, "version", "Version, commit, compiler, instruction set, CUDA", draft,
            [] { return VersionOptions{}; });

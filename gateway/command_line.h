@@ -61,6 +61,7 @@ struct AuditShowOptions {
 };
 struct ModelInfoOptions {
   std::filesystem::path file;
+  std::filesystem::path draft_model;  // empty: none
 };
 struct VersionOptions {};
 

@@ -16,6 +16,7 @@
 #include "gateway/key_watch.h"
 #include "gateway/log.h"
 #include "gateway/server.h"
+#include "gateway/config/speculative_config.h"
 #include "gateway/records/sha256.h"
 #include "gateway/spine_context.h"
 #include "gateway/verbs/config_of_verb.h"
@@ -106,8 +107,9 @@ JsonLimits json_limits(const LimitsConfig& limits) {
           .max_prompt_bytes = limits.max_prompt_bytes};
 }
 
-MetricsLabels metrics_labels(const policy::PolicySet& policy, const std::string& model) {
-  MetricsLabels labels{.model_name = model, .teams = {}, .classes = {}};
+MetricsLabels metrics_labels(const policy::PolicySet& policy, const ServedModel& served) {
+  MetricsLabels labels{.model_name = served.name, .teams = {}, .classes = {}};
+  labels.speculation = method_name(served.limits.speculation);
   for (const policy::Team& team : policy.teams) labels.teams.push_back(team.name);
   for (const policy::ClassRules& rules : policy.classes) labels.classes.push_back(rules.name);
   return labels;
@@ -200,7 +202,7 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   events.write_json("start", "serve", "configuration", effective_json(config));
   audit.policy(prepared->policy->revision, prepared->policy_sha256, config.policy.file.string());
 
-  Metrics metrics(metrics_labels(*prepared->policy, served->name));
+  Metrics metrics(metrics_labels(*prepared->policy, *served));
   metrics.set_policy_revision(prepared->policy->revision);
   const policy::EngineFacts facts = engine_facts(*served);
   policy::Admission admission(prepared->policy, facts);

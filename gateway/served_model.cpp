@@ -7,8 +7,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "gateway/log.h"
 #include "gateway/config/speculative_config.h"
+#include "gateway/draft_model.h"
+#include "gateway/log.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -52,19 +53,26 @@ engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_byt
   limits.enable_chunked_prefill = config.enable_chunked_prefill;
   const auto speculation = parse_speculative_config(config.speculative_config);
   assert(speculation && "the configuration was checked");
-  limits.speculation = *speculation;
+  limits.speculation = speculation->limits;
+  if (limits.speculation.method == engine::SpeculationMethod::DraftModel) {
+    limits.speculation.draft_kv_blocks = draft_kv_blocks(limits);
+  }
   return limits;
 }
 
 tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,
-                                                          engine::LoadedModel loaded) {
+                                                          engine::LoadedModel loaded,
+                                                          std::optional<engine::LoadedModel> draft) {
   ServedModel served;
   served.name = model_name(config);
   served.tokenizer = std::move(loaded.tokenizer);
   served.chat_template = std::move(loaded.chat_template);
   served.limits =
-      engine_limits(config, loaded.model->kv_block_bytes(), loaded.model->context_length());
-  auto created = engine::Engine::create(std::move(loaded.model), served.tokenizer, served.limits);
+      engine_limits(config, kv_block_bytes_of_both(*loaded.model, draft),
+                    loaded.model->context_length());
+  if (draft) served.draft_model = draft_model_text(config, *draft, served.limits);
+  auto created = engine::Engine::create(std::move(loaded.model), served.tokenizer, served.limits,
+                                        draft ? std::move(draft->model) : nullptr);
   if (!created) return tl::unexpected(std::move(created.error()));
   served.engine = std::move(*created);
   return served;
@@ -87,11 +95,14 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
   }
   if (!loaded->numerics_remark.empty()) log_info(path + ": " + loaded->numerics_remark);
   const std::string arithmetic = loaded->instruction_set + ", numerics " + loaded->numerics;
-  auto served = serve_loaded_model(config, std::move(*loaded));
+  auto draft = load_draft_model(config, *loaded);
+  if (!draft) return tl::unexpected(std::move(draft.error()));
+  auto served = serve_loaded_model(config, std::move(*loaded), std::move(*draft));
   if (!served) return tl::unexpected(path + ": " + served.error());
   log_info("model " + served->name + ": " + std::to_string(served->limits.max_model_len) +
            " tokens of context, " + std::to_string(served->limits.kv_cache_blocks) +
            " KV blocks, " + std::to_string(threads) + " threads, " + arithmetic);
+  if (!served->draft_model.empty()) log_info(served->draft_model);
   return served;
 }
 

@@ -23,6 +23,7 @@ struct ServedModel {
   std::shared_ptr<const engine::Tokenizer> tokenizer;
   std::optional<engine::ChatTemplate> chat_template;
   engine::Limits limits;
+  std::string draft_model;  // what to tell of it at the start; empty: none
   std::unique_ptr<engine::Engine> engine;
 };
 
@@ -30,12 +31,14 @@ struct ServedModel {
 std::string model_name(const ModelConfig& config);
 
 // Blocks that fit the KV memory; max_model_len as set, else what the model and the blocks allow.
+// `kv_block_bytes`: of a block with its share of a draft model's KV cache (draft_model.h).
 engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
                              std::size_t context_length);
 
 // Limits and engine around a model that is loaded. The error is a sentence without the path.
-tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,
-                                                          engine::LoadedModel loaded);
+tl::expected<ServedModel, std::string> serve_loaded_model(
+    const ModelConfig& config, engine::LoadedModel loaded,
+    std::optional<engine::LoadedModel> draft = {});
 
 // Shows progress on `err` when that is a terminal.
 tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,

@@ -1,6 +1,7 @@
 #include "gateway/config/config.h"
 
 #include <algorithm>
+#include <cassert>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "gateway/config/config_draft.h"
 #include "gateway/config/config_table.h"
 #include "gateway/config/quantity.h"
+#include "gateway/config/speculative_config.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -70,6 +72,14 @@ void resolve_paths(Config& config, const fs::path& base) {
   }
   for (ModelConfig& model : config.models) {
     resolve(model.path, base);
+    const auto speculation = parse_speculative_config(model.speculative_config);
+    assert(speculation && "the configuration was checked");
+    model.draft_model = speculation->model;
+    const auto origin = config.origins.find("models.speculative_config");
+    // On the command line it is relative to where the command was given.
+    if (origin != config.origins.end() && origin->second == Origin::File) {
+      resolve(model.draft_model, base);
+    }
     if (model.name.empty()) model.name = model.path.stem().string();
   }
 }

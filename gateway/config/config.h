@@ -78,6 +78,7 @@ struct ModelConfig {
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   std::string speculative_config;  // JSON (gateway/config/speculative_config.h); empty: off
+  std::filesystem::path draft_model;  // that it names, from the configuration's folder; or empty
   std::string device = "auto";  // auto and cpu mean the same in this build
   std::uint32_t threads = 0;    // 0: chosen and printed
   std::string kernels = "auto";  // or a lower instruction set: "scalar", "avx2", "avx-vnni", ...

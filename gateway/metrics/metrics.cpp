@@ -75,6 +75,11 @@ struct Metrics::State {
     families.gauge(MetricId::BuildInfo, {build_version(), build_commit()}).Set(1);
     for (const char* reason : {"stop", "length", "abort", "error"}) request_success(reason);
     for (const char* kind : {"prompt", "decode"}) labelled(MetricId::EngineRows, kind);
+    for (const MetricId id : {MetricId::VllmSpecDrafts, MetricId::VllmSpecDraftTokens,
+                              MetricId::VllmSpecAcceptedTokens}) {
+      counters[static_cast<std::size_t>(id)] =
+          &families.counter(id, {model, "0", labels.speculation});
+    }
   }
 
   MetricFamilies families;

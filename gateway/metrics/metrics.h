@@ -31,6 +31,7 @@ struct MetricsLabels {
   std::string model_name;            // the engine's name, label of the vllm: families
   std::vector<std::string> teams;    // of the policy
   std::vector<std::string> classes;  // of the policy
+  std::string speculation = "none";  // how tokens are guessed: none, ngram, draft_model
 };
 
 class Metrics {

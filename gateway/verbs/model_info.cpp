@@ -1,10 +1,12 @@
-// turnstile model info FILE
+// turnstile model info FILE [--draft-model FILE]
 #include <iomanip>
 #include <map>
 #include <ostream>
 
+#include "engine/limits.h"
 #include "engine/loader/gguf.h"
 #include "engine/loader/kernel_choice.h"
+#include "engine/loader/same_vocabulary.h"
 #include "engine/model/llama_config.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
@@ -91,6 +93,38 @@ void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& confi
   row(out, "sequences that fit", sequences_that_fit(config, position_bytes));
 }
 
+// What a draft model needs beside all that, and whether it can be one.
+ExitCode print_draft(const std::string& path, const LoadedTokenizer& tokenizer,
+                     Surroundings around) {
+  const auto file = engine::GgufFile::open(path);
+  if (!file) {
+    around.err << path << ": " << sentence(file.error()) << '\n';
+    return ExitCode::Environment;
+  }
+  row(around.out, "draft model", path);
+  std::uint64_t weight_bytes = 0;
+  for (const engine::GgufTensor& tensor : file->tensors()) weight_bytes += tensor.data.size();
+  row(around.out, "draft weights", mib(static_cast<double>(weight_bytes)));
+  const auto config = engine::read_llama_config(*file);
+  const LoadedTokenizer draft = engine::Tokenizer::from_gguf(*file);
+  std::string answer = "yes";
+  if (config) {
+    const double position_bytes = 2.0 * 2.0 * config->layers * config->kv_width();
+    row(around.out, "draft KV cache",
+        std::to_string(static_cast<std::uint64_t>(position_bytes)) + " bytes a token, for one in " +
+            std::to_string(engine::kBlocksPerDraftBlock) + " of the model's, in the same memory");
+    if (draft && tokenizer) {
+      const auto difference = engine::find_vocabulary_difference(*tokenizer, *draft);
+      if (difference) answer = "no: it " + *difference;
+    }
+  } else {
+    answer = "no: " + sentence(config.error());
+  }
+  if (!draft) answer = "no: " + sentence(draft.error());
+  row(around.out, "can draft", answer);
+  return ExitCode::Done;
+}
+
 // What a server on this machine would compute with, for both values of `numerics`.
 void print_kernels(std::ostream& out) {
   const auto choice = engine::choose_kernels("auto", "fast");
@@ -136,7 +170,8 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   if (!tokenizer) answer = "no: " + sentence(tokenizer.error());
   if (!config) answer = "no: " + sentence(config.error());
   row(out, "served by this build", answer);
-  return ExitCode::Done;
+  if (options.draft_model.empty()) return ExitCode::Done;
+  return print_draft(options.draft_model.string(), tokenizer, around);
 }
 
 }  // namespace turnstile::gateway

@@ -1,4 +1,5 @@
 """What keeps `serve` from starting, and the other verbs: exit codes and sentences."""
+import json
 import os
 import pathlib
 import socket
@@ -56,6 +57,20 @@ class Verbs(unittest.TestCase):
 
     def test_a_missing_model_is_3(self):
         self.assert_fails(self.serve("/nowhere/model.gguf"), 3, "/nowhere/model.gguf")
+
+    def test_a_draft_model_is_loaded_too_and_one_of_another_vocabulary_is_3(self):
+        stranger = pathlib.Path(__file__).parents[1] / "golden" / "tiny" / "llama" / "model.gguf"
+        broken = self.installation.folder / "broken.gguf"
+        broken.write_bytes(stranger.read_bytes()[:5000])
+        for draft, code, word in ((MODEL, 0, ""), (stranger, 3, "vocabulary"), (broken, 3, "broken"),
+                                  (self.installation.folder / "none.gguf", 3, "none.gguf")):
+            with self.subTest(draft):
+                config = {"model": str(draft), "num_speculative_tokens": 3}
+                done = self.serve("--check", "--speculative-config", json.dumps(config))
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+                self.assertIn(word, done.stderr)
+                if code != 0:
+                    self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
 
     def test_no_model_at_all_is_said(self):
         bare = pathlib.Path(self.installation.folder.parent) / "bare"

@@ -244,20 +244,30 @@ TEST(SpeculativeConfig, HasTheShapeOfVllm) {
       R"({"method":"ngram","num_speculative_tokens":4,)"
       R"("prompt_lookup_max":6,"prompt_lookup_min":2})");
   ASSERT_TRUE(full) << full.error();
-  EXPECT_EQ(full->num_speculative_tokens, 4U);
-  EXPECT_EQ(full->prompt_lookup_min, 2U);
-  EXPECT_EQ(full->prompt_lookup_max, 6U);
+  EXPECT_EQ(full->limits.num_speculative_tokens, 4U);
+  EXPECT_EQ(full->limits.prompt_lookup_min, 2U);
+  EXPECT_EQ(full->limits.prompt_lookup_max, 6U);
   const auto none = parse_speculative_config("");
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->num_speculative_tokens, 0U) << "off";
+  EXPECT_EQ(none->limits.num_speculative_tokens, 0U) << "off";
   const auto bounds = [](const std::string& fields) {
     const auto read = parse_speculative_config(
         R"({"method":"ngram","num_speculative_tokens":1)" + fields + "}");
-    return read ? std::pair(read->prompt_lookup_min, read->prompt_lookup_max) : std::pair(0U, 0U);
+    return read ? std::pair(read->limits.prompt_lookup_min, read->limits.prompt_lookup_max) : std::pair(0U, 0U);
   };
   EXPECT_EQ(bounds(""), std::pair(5U, 5U));
   EXPECT_EQ(bounds(R"(,"prompt_lookup_max":3)"), std::pair(3U, 3U));
   EXPECT_EQ(bounds(R"(,"prompt_lookup_min":2)"), std::pair(2U, 2U));
+  EXPECT_EQ(method_name(full->limits), "ngram");
+  EXPECT_EQ(method_name(none->limits), "none");
+  for (const char* method : {R"("method":"draft_model",)", ""}) {
+    const auto draft = parse_speculative_config(
+        std::string("{") + method + R"("model":"small.gguf","num_speculative_tokens":3})");
+    ASSERT_TRUE(draft) << draft.error();
+    EXPECT_EQ(method_name(draft->limits), "draft_model");
+    EXPECT_EQ(draft->model, "small.gguf");
+    EXPECT_EQ(draft->limits.num_speculative_tokens, 3U);
+  }
 }
 
 TEST(SpeculativeConfig, SaysWhatIsWrong) {
@@ -268,7 +278,14 @@ TEST(SpeculativeConfig, SaysWhatIsWrong) {
       {R"({"method":"ngram"})", "needs method"},
       {R"({"method":"eagle","num_speculative_tokens":1})", "has a method that is not available"},
       {R"({"method":5,"num_speculative_tokens":1})", "has a method that is not available"},
-      {R"({"model":"small.gguf","num_speculative_tokens":1})", "names a draft model"},
+      {R"({"method":"draft_model","num_speculative_tokens":1})", "needs model, the GGUF file"},
+      {R"({"model":5,"num_speculative_tokens":1})", "needs model to be the path"},
+      {R"({"model":"","num_speculative_tokens":1})", "needs model to be the path"},
+      {R"({"model":"small.gguf"})", "needs method and num_speculative_tokens"},
+      {R"({"method":"ngram","model":"small.gguf","num_speculative_tokens":1})",
+       "has a model, which only"},
+      {R"({"model":"small.gguf","num_speculative_tokens":1,"prompt_lookup_min":2})",
+       "has a prompt_lookup bound"},
       {R"({"method":"ngram","num_speculative_tokens":0})", "needs num_speculative_tokens"},
       {R"({"method":"ngram","num_speculative_tokens":17})", "needs num_speculative_tokens"},
       {R"({"method":"ngram","num_speculative_tokens":2.5})", "needs num_speculative_tokens"},
