@@ -3,7 +3,7 @@
 //   time = a + b * rows + c * KV bytes             rows: tokens computed in the step
 //            + d * passes of a draft model         KV bytes: what they attend over, row by row
 //
-// A pass of a draft model is one reading of its weights; each token in it counts kDraftRowPasses more.
+// A pass of a draft model reads its weights once; each token in it counts kDraftRowPasses more.
 //
 // Observations are kept as means in cells, one for each power of two of rows, of bytes a row and of
 // passes, so that ten thousand decode steps weigh no more than the one prompt chunk that tells b. The
