@@ -128,6 +128,21 @@ TEST(Matmul, ManyActivationRowsHaveTheBitsOfScalarInt8) {
   }
 }
 
+// Feed-forward widths of models of 7B and 70B: not even one tile of such rows fits the workspace.
+TEST(Matmul, RowsWiderThanATileOfTheWorkspaceHaveTheBitsOfScalarInt8) {
+  std::mt19937 random(9);
+  for (const FileType type : {FileType::Q8_0, FileType::Q4_1, FileType::Q6_K}) {
+    const RandomMatrix matrix(type, 16, 28672, random);
+    RandomActivations x(7, 28672, random);
+    scalar().quantize(x.view(), 0, x.rows);
+    const std::vector<float> expected = product(scalar(), matrix.view(), x.view());
+    for (const KernelTable* table : tested_tables()) {
+      SCOPED_TRACE(trace_of(*table));
+      ASSERT_TRUE(same_bits(product(*table, matrix.view(), x.view()), expected));
+    }
+  }
+}
+
 // The largest block sums that exist: every nibble and byte at its limit, every activation too.
 TEST(Matmul, LargestSumsDoNotOverflow) {
   std::mt19937 random(5);
