@@ -3,6 +3,7 @@ import time
 
 import stands
 from clients import Load
+from shares import ramp
 
 FACTOR = 1.75
 TARGET_MS = 2000
@@ -50,9 +51,9 @@ def requests_per_s(arguments, server):
     waves, and a window sees one more or less."""
     load = Load(arguments.load, server, *server.client_flags("team"), *REQUEST, "--streams", 32,
                 "--requests", 100_000, "--seed", 3)
-    time.sleep(3)
+    ramp(server)
     begin = time.monotonic()
-    time.sleep(8)
+    time.sleep(10)
     end = time.monotonic()
     seen = load.stop()
     time.sleep(1)
