@@ -7,7 +7,8 @@
 //                    counters are the shares of products, head, attention and row-wise work
 //
 // Usage: TURNSTILE_TEST_MODEL=FILE model_bench [--benchmark_filter=decode]
-// TURNSTILE_BENCH_THREADS (2) and TURNSTILE_BENCH_LEVEL (the best one) choose the configuration.
+// TURNSTILE_BENCH_THREADS (2), TURNSTILE_BENCH_LEVEL (the best one) and TURNSTILE_BENCH_KV (f16 or
+// int8; the default) choose the configuration.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 
 #include "engine/loader/gguf.h"
 #include "engine/loader/huge_pages.h"
+#include "engine/loader/kv_cache_dtype.h"
 #include "engine/model/llama.h"
 #include "engine/model/llama_weights.h"
 #include "engine/model/step_workspace.h"
@@ -55,6 +57,12 @@ kernels::Level level() {
   return kernels::parse_level(text).value_or(kernels::best_level());
 }
 
+kernels::KvType kv_type() {
+  const char* text = std::getenv("TURNSTILE_BENCH_KV");
+  return turnstile::engine::choose_kv_type(text == nullptr ? "auto" : text)
+      .value_or(turnstile::engine::kDefaultKvType);
+}
+
 LlamaModel& model() {
   static const std::unique_ptr<LlamaModel> loaded = [] {
     const char* path = std::getenv("TURNSTILE_TEST_MODEL");
@@ -67,6 +75,7 @@ LlamaModel& model() {
     LlamaOptions options;
     options.level = level();
     options.threads = threads();
+    options.kv_type = kv_type();
     auto result = LlamaModel::load(*file, options);
     if (!result || !(*result)->reserve(kMaxSequences * kSequenceBlocks, kStepTokens,
                                        kMaxSequences)) {
@@ -156,6 +165,7 @@ class Parts {
         logits_(static_cast<std::size_t>(rows) * static_cast<std::size_t>(config_.vocab)),
         layer_out_(static_cast<std::size_t>(rows) *
                    static_cast<std::size_t>(config_.feed_forward)) {
+    kv_.type = kv_type();
     kv_.layers = 1;
     kv_.kv_heads = config_.kv_heads;
     kv_.head_dim = config_.head_dim;

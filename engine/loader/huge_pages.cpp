@@ -53,13 +53,20 @@ std::optional<HugePages> HugePages::allocate(std::size_t bytes) {
   return pages;
 }
 
-bool HugePages::populate(kernels::WorkerPool& workers) {
-  const std::size_t parts = (bytes_ + kPopulateBytes - 1) / kPopulateBytes;
+bool HugePages::populate_fronts(kernels::WorkerPool& workers, std::size_t stride_bytes,
+                                std::size_t front_bytes) {
+  assert(0 < front_bytes && front_bytes <= stride_bytes && "a front is a part of its stride");
+  const std::size_t parts_of_front = (front_bytes + kPopulateBytes - 1) / kPopulateBytes;
+  const std::size_t parts = (bytes_ + stride_bytes - 1) / stride_bytes * parts_of_front;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<char> done(parts);
   workers.run(static_cast<int>(parts), [&](int item, int) {
     const auto part = static_cast<std::size_t>(item);
-    const std::size_t begin = part * kPopulateBytes;
-    done[part] = populate_range(data_ + begin, std::min(kPopulateBytes, bytes_ - begin));
+    const std::size_t front = part / parts_of_front * stride_bytes;
+    const std::size_t first = front + part % parts_of_front * kPopulateBytes;
+    const std::size_t end = std::min({first + kPopulateBytes, front + front_bytes, bytes_});
+    const std::size_t begin = first / page * page;
+    done[part] = begin >= end || populate_range(data_ + begin, end - begin);
   });
   return std::ranges::all_of(done, [](char is_done) { return is_done != 0; });
 }

@@ -5,7 +5,8 @@
 // hint (MADV_HUGEPAGE): where the system refuses it, the memory works all the same.
 //
 // Pages cost memory, and the time to clear them, when they are first touched; populate() does that
-// at once, so that no later step pays for it and a lack of memory shows at start.
+// at once, so that no later step pays for it and a lack of memory shows at start. What is left out
+// of it comes when it is needed.
 //
 // Ownership: unique; unmapped by the destructor. The start is aligned to 2 MiB.
 #pragma once
@@ -31,7 +32,11 @@ class HugePages {
 
   // Touches every page, on all workers: clearing half a gigabyte takes one of them 0.2 s and more.
   // False when the system has not got the memory.
-  bool populate(kernels::WorkerPool& workers);
+  bool populate(kernels::WorkerPool& workers) { return populate_fronts(workers, bytes_, bytes_); }
+
+  // The same for the first `front_bytes` of every `stride_bytes`.
+  bool populate_fronts(kernels::WorkerPool& workers, std::size_t stride_bytes,
+                       std::size_t front_bytes);
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }

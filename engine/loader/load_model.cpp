@@ -4,6 +4,7 @@
 
 #include "engine/loader/gguf.h"
 #include "engine/loader/kernel_choice.h"
+#include "engine/loader/kv_cache_dtype.h"
 #include "engine/model/llama.h"
 #include "kernels/kernel_table.h"
 
@@ -38,6 +39,8 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
                                                 const LoadOptions& options) {
   const auto choice = choose_kernels(options.kernels, options.numerics);
   if (!choice) return tl::unexpected(choice.error());
+  const auto kv_type = choose_kv_type(options.kv_cache_dtype);
+  if (!kv_type) return tl::unexpected(kv_type.error());
   auto file = GgufFile::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
   const auto architecture = file->require_string("general.architecture");
@@ -53,14 +56,17 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
   load_template(*file, loaded);
 
   loaded.instruction_set = choice->instruction_set;
+  loaded.kv_cache_dtype = kv_cache_dtype_name(*kv_type);
   loaded.numerics = choice->numerics;
   loaded.numerics_remark = choice->remark;
   auto model = LlamaModel::load(*file, {.level = choice->level,
                                         .numerics = kernels::Numerics::Int8,
+                                        .kv_type = *kv_type,
                                         .long_slice_table = choice->long_slice_table,
                                         .threads = options.threads,
                                         .workers = options.workers,
-                                        .progress = options.progress});
+                                        .progress = options.progress,
+                                        .memory_bytes = options.memory_bytes});
   if (!model) return tl::unexpected(std::move(model.error()));
   loaded.weight_bytes = (*model)->weight_bytes();
   loaded.model = std::move(*model);

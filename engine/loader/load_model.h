@@ -29,6 +29,7 @@ struct LoadedModel {
   // interpreter does not take. Empty when chat_template is there.
   std::string no_template_reason;
   std::string instruction_set;  // "avx2", ...
+  std::string kv_cache_dtype;   // in effect: "f16" or "int8"
   std::string numerics;         // in effect; this and the remark: kernel_choice.h
   std::string numerics_remark;
   std::size_t weight_bytes = 0;  // in memory
@@ -43,6 +44,9 @@ struct LoadOptions {
   // and where answers must be the same bits on machines of different levels.
   std::string kernels = "auto";
   std::string numerics = "exact";  // or "fast" (kernel_choice.h)
+  std::string kv_cache_dtype = "auto";  // or "f16", "int8" (kv_cache_dtype.h)
+  // That may be taken; weights that need more are refused before any is. Absent: not known.
+  std::optional<std::size_t> memory_bytes;
 };
 
 tl::expected<LoadedModel, LoadError> load_model(const std::string& path,

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "engine/memory_text.h"
+
 namespace turnstile::engine {
 
 namespace {
@@ -124,7 +126,8 @@ void pack_matrix(FileType type, const PanelMatrix& matrix, const std::byte* file
 tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
                                                std::span<const TensorNeed> needs,
                                                kernels::WorkerPool& pool,
-                                               const LoadProgress& progress) {
+                                               const LoadProgress& progress,
+                                               std::optional<std::size_t> memory_bytes) {
   std::vector<Plan> plans;
   plans.reserve(needs.size());
   std::unordered_set<std::string_view> needed;
@@ -148,6 +151,12 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
     if (!needed.contains(tensor.name)) {
       return tensor_error(tensor.name, "is not part of the llama model that this build runs");
     }
+  }
+
+  if (memory_bytes && arena_bytes > *memory_bytes) {
+    return tl::unexpected(LoadError{"weights", "need " + memory_text(arena_bytes) +
+                                                   " of memory, but " + memory_text(*memory_bytes) +
+                                                   " are left: serve a smaller model"});
   }
 
   Weights weights;

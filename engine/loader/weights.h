@@ -52,7 +52,8 @@ class Weights {
   static tl::expected<Weights, LoadError> load(const GgufFile& file,
                                                std::span<const TensorNeed> needs,
                                                kernels::WorkerPool& pool,
-                                               const LoadProgress& progress);
+                                               const LoadProgress& progress,
+                                               std::optional<std::size_t> memory_bytes = {});
 
   // By index into `needs`. An optional tensor that the file lacks has no panels and no values.
   kernels::PanelMatrix matrix(std::size_t need) const;

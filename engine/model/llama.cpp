@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/model/llama_layer.h"
+#include "kernels/attention_parts.h"
 
 namespace turnstile::engine {
 
@@ -14,6 +15,9 @@ namespace {
 
 // Keeps bytes of all kinds far from overflow; no machine has an exabyte.
 constexpr std::size_t kMaxPoolBytes = std::size_t{1} << 60;
+
+// Of the KV pool at start: clearing all of a large one would be most of the time to start.
+constexpr std::size_t kPopulatedPoolBytes = std::size_t{512} << 20;
 
 }  // namespace
 
@@ -28,7 +32,7 @@ LlamaModel::LlamaModel(const LlamaConfig& config, const kernels::KernelTable& ta
                     : nullptr),
       pool_(options.workers == nullptr ? *own_pool_ : *options.workers) {
   kv_layout_.type = table.numerics == kernels::Numerics::Float32 ? kernels::KvType::F32
-                                                                 : kernels::KvType::F16;
+                                                                 : options.kv_type;
   kv_layout_.layers = config.layers;
   kv_layout_.kv_heads = config.kv_heads;
   kv_layout_.head_dim = config.head_dim;
@@ -40,7 +44,8 @@ tl::expected<std::unique_ptr<LlamaModel>, LoadError> LlamaModel::load(const Gguf
   if (!config) return tl::unexpected(config.error());
   std::unique_ptr<LlamaModel> model(new LlamaModel(
       *config, kernels::kernel_table(options.level, options.numerics), options));
-  auto weights = LlamaWeights::load(file, *config, model->pool_, options.progress);
+  auto weights = LlamaWeights::load(file, *config, model->pool_, options.progress,
+                                    options.memory_bytes);
   if (!weights) return tl::unexpected(weights.error());
   model->weights_ = std::move(*weights);
   return model;
@@ -69,18 +74,23 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   }
   kv_layout_.block_count = kv_blocks;
   auto pool = HugePages::allocate(kv_layout_.pool_bytes());
+  // No sequence is longer than the pool, so a small pool needs no tables for the whole context.
+  const std::size_t positions = std::min(
+      context_length(), kv_blocks * static_cast<std::size_t>(kernels::kKvBlockTokens));
+  const int part_chunks =
+      pool_.threads() == 1 ? 0 : kernels::attention_chunks(static_cast<int>(positions));
   auto workspace = StepWorkspace::allocate(config_, max_step_tokens, pool_.threads(),
-                                           long_slice_table_ != nullptr);
-  if (!pool || !workspace || !pool->populate(pool_) || !workspace->memory.populate(pool_)) {
-    return false;
-  }
+                                           long_slice_table_ != nullptr, part_chunks);
+  if (!pool || !workspace || !workspace->memory.populate(pool_)) return false;
+  // The blocks of low numbers are taken first; those of a large pool may never be.
+  const std::size_t layer_bytes = kv_layout_.pool_bytes() / static_cast<std::size_t>(config_.layers);
+  const std::size_t front_bytes =
+      std::min(layer_bytes, kPopulatedPoolBytes / static_cast<std::size_t>(config_.layers));
+  if (!pool->populate_fronts(pool_, layer_bytes, front_bytes)) return false;
   kv_pool_ = std::move(*pool);
   workspace_ = std::move(*workspace);
   rows_.reserve(max_step_tokens);
   max_logits_rows_ = max_logits_rows;
-  // No sequence is longer than the pool, so a small pool needs no table for the whole context.
-  const std::size_t positions = std::min(
-      context_length(), kv_blocks * static_cast<std::size_t>(kernels::kKvBlockTokens));
   rope_ = RopeTable::build(positions, config_.rotary_dim, config_.rope_base,
                            config_.rope_position_scale, weights_.rope_factors);
   return true;

@@ -2,9 +2,9 @@
 //
 //   tokens -> embedding -> layer 0 .. n-1 (llama_layer.h) -> final norm -> head -> logits
 //
-// Options choose the instruction set and the numerics. Int8 (the product's path) quantises
-// activations and keeps K and V as f16; Float32 is the reference: dequantised weights, float
-// activations, K and V as f32, Scalar level only.
+// Options choose the instruction set, the numerics and the type of K and V. Int8 (the product's
+// path) quantises activations and keeps K and V as f16 or int8; Float32 is the reference:
+// dequantised weights, float activations, K and V as f32, Scalar level only.
 //
 // With a table of its own for long slices (Bf16) their products are other bits. Which table a row
 // gets depends on the number of rows of its slice alone, so a slice is still the same bits whatever
@@ -49,6 +49,7 @@ inline constexpr std::size_t kLongSliceRows = 64;
 struct LlamaOptions {
   kernels::Level level = kernels::Level::Scalar;  // must be supported by this CPU
   kernels::Numerics numerics = kernels::Numerics::Int8;
+  kernels::KvType kv_type = kernels::KvType::F16;  // F16 or Int8; Float32 numerics have F32
   // For products of slices of at least `long_slice_rows` rows; null: the same as for others.
   const kernels::KernelTable* long_slice_table = nullptr;
   std::size_t long_slice_rows = kLongSliceRows;
@@ -56,6 +57,7 @@ struct LlamaOptions {
   // The pool of another model that outlives this one and computes at other times; null: its own.
   kernels::WorkerPool* workers = nullptr;
   LoadProgress progress;  // may be empty
+  std::optional<std::size_t> memory_bytes;  // of the weights at most; absent: not known
 };
 
 class LlamaModel final : public Model {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <numeric>
 
+#include "engine/model/attention_phase.h"
 #include "engine/model/work_split.h"
 
 namespace turnstile::engine {
@@ -181,27 +182,6 @@ class QkvPhase {
   std::byte* const layer_kv_;
   kernels::KvLayout one_head_;
 };
-
-void attend_rows(const LlamaStep& step, int layer, std::span<const AttentionTile> tiles) {
-  const std::size_t qkv_stride = index(step.config.q_width() + 2 * step.config.kv_width());
-  const std::size_t out_stride = index(step.config.q_width());
-  const std::byte* layer_kv = step.kv_pool + step.kv_layout.offset(layer, 0, 0);
-  const int kv_heads = step.config.kv_heads;
-  step.pool.run(static_cast<int>(tiles.size()) * kv_heads, [&](int item, int worker) {
-    const AttentionTile& tile = tiles[index(item / kv_heads)];
-    kernels::AttentionRows rows;
-    rows.q = step.work.qkv + index(tile.first_row) * qkv_stride;
-    rows.q_stride = qkv_stride;
-    rows.out = step.work.attended.f32 + index(tile.first_row) * out_stride;
-    rows.out_stride = out_stride;
-    rows.rows = static_cast<int>(tile.slice->tokens.size());
-    rows.q_heads = step.config.q_heads;
-    rows.first_position = static_cast<int>(tile.slice->first_position);
-    rows.blocks = tile.slice->blocks.data();
-    step.table.attend(step.kv_layout, layer_kv, rows, item % kv_heads, tile.row_begin,
-                      tile.row_end, step.work.workers[index(worker)].attention);
-  });
-}
 
 // Moves the rows that want logits to the front of residual and attended.
 void keep_logits_rows(const LlamaStep& step) {

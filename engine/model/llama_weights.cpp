@@ -47,9 +47,10 @@ std::vector<TensorNeed> tensor_needs(const LlamaConfig& config) {
 tl::expected<LlamaWeights, LoadError> LlamaWeights::load(const GgufFile& file,
                                                          const LlamaConfig& config,
                                                          kernels::WorkerPool& pool,
-                                                         const LoadProgress& progress) {
+                                                         const LoadProgress& progress,
+                                                         std::optional<std::size_t> memory_bytes) {
   const std::vector<TensorNeed> needs = tensor_needs(config);
-  auto tensors = Weights::load(file, needs, pool, progress);
+  auto tensors = Weights::load(file, needs, pool, progress, memory_bytes);
   if (!tensors) return tl::unexpected(tensors.error());
 
   LlamaWeights weights;

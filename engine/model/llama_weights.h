@@ -20,6 +20,7 @@
 // Ownership: LlamaWeights owns everything; the views inside stay valid when it is moved.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,8 @@ struct LlamaWeights {
   static tl::expected<LlamaWeights, LoadError> load(const GgufFile& file,
                                                     const LlamaConfig& config,
                                                     kernels::WorkerPool& pool,
-                                                    const LoadProgress& progress);
+                                                    const LoadProgress& progress,
+                                                    std::optional<std::size_t> memory_bytes = {});
 };
 
 }  // namespace turnstile::engine

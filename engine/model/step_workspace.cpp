@@ -1,9 +1,11 @@
 #include "engine/model/step_workspace.h"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 
 #include "engine/model/work_split.h"
+#include "kernels/attention_parts.h"
 #include "kernels/bf16.h"
 #include "kernels/kernel_table.h"
 #include "kernels/panel.h"
@@ -62,6 +64,10 @@ void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::
       rows, static_cast<std::size_t>(config.q_width() + 2 * config.kv_width()));
   work.attended = take_activations(carver, rows, config.q_width(), with_bf16);
   work.gated = take_activations(carver, rows, config.feed_forward, with_bf16);
+  work.attention_parts = carver.take<float>(
+      std::min(rows, static_cast<std::size_t>(StepWorkspace::kSplitRows)) *
+          static_cast<std::size_t>(config.q_heads * work.part_chunks),
+      kernels::attention_part_floats(config.head_dim));
   constexpr auto kItemCols =
       static_cast<std::size_t>(WorkSplit::kMaxItemPanels * kernels::kPanelRows);
   for (WorkerScratch& worker : work.workers) {
@@ -76,8 +82,9 @@ void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::
 
 std::optional<StepWorkspace> StepWorkspace::allocate(const LlamaConfig& config,
                                                      std::size_t max_rows, int threads,
-                                                     bool with_bf16) {
+                                                     bool with_bf16, int part_chunks) {
   StepWorkspace work;
+  work.part_chunks = part_chunks;
   work.workers.resize(static_cast<std::size_t>(threads));
   Carver sizes(nullptr);
   carve(work, sizes, config, max_rows, with_bf16);

@@ -6,6 +6,7 @@
 //   qkv       rows x (q_width + 2 kv_width)  Q, K, V and rope        attention, KV write
 //   attended  rows x q_width                 attention               O
 //   gated     rows x feed_forward            SwiGLU                  down
+//   parts     kSplitRows x q_heads x chunks  attention of few rows   attention_phase.h
 //   worker    gate and up of one work item, attention scratch, one set for each worker
 //
 // What products read (normed, attended, gated) is there as floats, as int8, and, for models that
@@ -30,17 +31,22 @@ struct WorkerScratch {
 };
 
 struct StepWorkspace {
+  static constexpr int kSplitRows = 8;  // a step of more has items enough for all threads
+
   HugePages memory;
   float* residual = nullptr;
   kernels::ActivationRows normed;
   float* qkv = nullptr;
   kernels::ActivationRows attended;
   kernels::ActivationRows gated;
+  float* attention_parts = nullptr;  // (kSplitRows, q_heads, part_chunks) parts
+  int part_chunks = 0;               // 0: there are none
   std::vector<WorkerScratch> workers;
 
   // nullopt when the memory cannot be had.
   static std::optional<StepWorkspace> allocate(const LlamaConfig& config, std::size_t max_rows,
-                                               int threads, bool with_bf16 = false);
+                                               int threads, bool with_bf16 = false,
+                                               int part_chunks = 0);
 };
 
 // Rows [begin, end) of x.

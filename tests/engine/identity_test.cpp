@@ -209,9 +209,10 @@ class Crowd {
 };
 
 std::unique_ptr<LlamaModel> load(const engine::GgufFile& file, kernels::Level level,
-                                 kernels::Numerics numerics, int threads, std::size_t blocks,
-                                 std::size_t rows) {
+                                 kernels::Numerics numerics, kernels::KvType kv_type, int threads,
+                                 std::size_t blocks, std::size_t rows) {
   engine::LlamaOptions options;
+  options.kv_type = kv_type;
   options.level = level;
   options.numerics = numerics;
   options.threads = threads;
@@ -225,16 +226,18 @@ struct Plan {
   std::size_t texts = 0;
   std::size_t max_tokens = 0;
   std::size_t rounds = 1;
+  kernels::KvType kv_type = kernels::KvType::F16;
 };
 
 void check_identity(const engine::GgufFile& file, kernels::Level level,
                     kernels::Numerics numerics, std::uint32_t seed, const Plan& plan) {
   SCOPED_TRACE("level " + std::string(kernels::to_string(level)) + ", numerics " +
-               std::to_string(static_cast<int>(numerics)) + ", seed " + std::to_string(seed));
+               std::to_string(static_cast<int>(numerics)) + ", cache " +
+               std::to_string(static_cast<int>(plan.kv_type)) + ", seed " + std::to_string(seed));
   Random random(seed);
   const std::size_t pool = plan.texts * blocks_for(plan.max_tokens) * 3;
-  auto alone = load(file, level, numerics, 1, blocks_for(plan.max_tokens), 1);
-  auto crowd_model = load(file, level, numerics, 3, pool, kStepRows);
+  auto alone = load(file, level, numerics, plan.kv_type, 1, blocks_for(plan.max_tokens), 1);
+  auto crowd_model = load(file, level, numerics, plan.kv_type, 3, pool, kStepRows);
   std::size_t shared = 0;
   std::size_t copied = 0;
   for (std::size_t round = 0; round < plan.rounds; ++round) {
@@ -276,7 +279,13 @@ TEST_P(Identity, LogitsDoNotDependOnTheCrowd) {
     check_identity(*file, GetParam(), kernels::Numerics::Int8, seed++,
                    {.texts = kCrowdTexts,
                     .max_tokens = kCrowdTokens,
-                    .rounds = scalar ? 1U : 3U});
+                    .rounds = scalar ? 1U : 2U});
+    if (!scalar) {
+      check_identity(*file, GetParam(), kernels::Numerics::Int8, seed,
+                     {.texts = kCrowdTexts,
+                      .max_tokens = kCrowdTokens,
+                      .kv_type = kernels::KvType::Int8});
+    }
     if (scalar) {
       check_identity(*file, GetParam(), kernels::Numerics::Float32, seed++,
                      {.texts = 12, .max_tokens = 80, .rounds = 1});
@@ -293,8 +302,11 @@ TEST_P(Identity, HoldsForEveryHeadSize) {
     const std::vector<std::byte> bytes = tests::random_llama(shape, seed).serialize();
     const auto file = engine::GgufFile::parse(bytes);
     ASSERT_TRUE(file);
-    check_identity(*file, GetParam(), kernels::Numerics::Int8, seed++,
-                   {.texts = 8, .max_tokens = 60, .rounds = 1});
+    for (const kernels::KvType kv_type : {kernels::KvType::F16, kernels::KvType::Int8}) {
+      check_identity(*file, GetParam(), kernels::Numerics::Int8, seed,
+                     {.texts = 8, .max_tokens = 60, .rounds = 1, .kv_type = kv_type});
+    }
+    ++seed;
   }
 }
 
@@ -308,10 +320,15 @@ TEST_P(Identity, HoldsOverSeveralAttentionChunks) {
   const std::vector<std::byte> bytes = tests::random_llama(shape, 21).serialize();
   const auto file = engine::GgufFile::parse(bytes);
   ASSERT_TRUE(file);
-  check_identity(*file, GetParam(), kernels::Numerics::Int8, 21,
-                 {.texts = GetParam() == kernels::Level::Scalar ? 4U : 8U,
-                  .max_tokens = 3 * kernels::kAttentionChunk + 40,
-                  .rounds = 1});
+  const bool scalar = GetParam() == kernels::Level::Scalar;
+  for (const kernels::KvType kv_type : {kernels::KvType::F16, kernels::KvType::Int8}) {
+    if (scalar && kv_type == kernels::KvType::Int8) continue;  // the kernels' tests: equal bits
+    check_identity(*file, GetParam(), kernels::Numerics::Int8, 21,
+                   {.texts = scalar ? 4U : 6U,
+                    .max_tokens = 3 * kernels::kAttentionChunk + 40,
+                    .rounds = 1,
+                    .kv_type = kv_type});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, Identity,
@@ -327,8 +344,10 @@ TEST(IdentityOfTheRealModel, LogitsDoNotDependOnTheCrowd) {
   if (!path) GTEST_SKIP() << tests::kNoTestModel;
   const auto file = engine::GgufFile::open(*path);
   ASSERT_TRUE(file) << file.error().what;
-  check_identity(*file, kernels::best_level(), kernels::Numerics::Int8, 31,
-                 {.texts = 10, .max_tokens = 60, .rounds = 1});
+  for (const kernels::KvType kv_type : {kernels::KvType::F16, kernels::KvType::Int8}) {
+    check_identity(*file, kernels::best_level(), kernels::Numerics::Int8, 31,
+                   {.texts = 6, .max_tokens = 60, .rounds = 1, .kv_type = kv_type});
+  }
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine/loader/gguf.h"
+#include "engine/loader/kv_cache_dtype.h"
 #include "engine/model/llama.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/support/golden_files.h"
@@ -119,6 +120,7 @@ class SmolLm2 : public ::testing::Test {
     }
     options.level = level;
     options.numerics = numerics;
+    options.kv_type = engine::kDefaultKvType;
     options.threads = 2;
     auto model = engine::LlamaModel::load(*file_, options);
     EXPECT_TRUE(model) << model.error().where << ": " << model.error().what;

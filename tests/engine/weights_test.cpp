@@ -49,6 +49,22 @@ kernels::FileType kernel_type(GgufType type) {
   }
 }
 
+TEST(Weights, MoreThanTheMemoryThatIsLeftIsRefusedBeforeAnyIsTaken) {
+  GgufImage image;
+  image.tensors.push_back(
+      {"v", GgufType::F32, {1024}, tests::encode_rows(GgufType::F32, ramp(1024, 1.0F))});
+  const std::vector<std::byte> bytes = image.serialize();
+  const auto file = engine::GgufFile::parse(bytes);
+  ASSERT_TRUE(file);
+  const TensorNeed needs[] = {{.name = "v", .cols = 1024, .vector = true}};
+  kernels::WorkerPool pool(1);
+  EXPECT_TRUE(Weights::load(*file, needs, pool, {}, 4096));
+  const auto refused = Weights::load(*file, needs, pool, {}, 4095);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().where, "weights");
+  EXPECT_NE(refused.error().what.find("are left: serve a smaller model"), std::string::npos);
+}
+
 // Rows read back from the panels are bit for bit what the file rows mean, for every type (Q2_K
 // within the bound of kernels/file_blocks.h) and a row count that does not fill the last panel,
 // packed by one thread or three. What the tests' writer wrote is near the values it was given, so

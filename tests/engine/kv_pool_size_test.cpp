@@ -1,0 +1,93 @@
+#include "engine/kv_pool_size.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/loader/kv_cache_dtype.h"
+#include "engine/memory_text.h"
+
+namespace turnstile::engine {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kGiB = kMiB << 10;
+
+// Blocks of 1 MiB, 8 sequences of at most 16,000 tokens.
+KvPoolFacts facts() {
+  return {.written_bytes = {},
+          .left_bytes = {},
+          .block_bytes = kMiB,
+          .max_num_seqs = 8,
+          .max_tokens = 16'000};
+}
+
+TEST(KvPoolSize, AWrittenSizeIsTaken) {
+  KvPoolFacts given = facts();
+  given.written_bytes = 100 * kMiB + 5;
+  EXPECT_EQ(kv_pool_blocks(given), 100U);
+  given.left_bytes = 101 * kMiB;  // the reserve is for sizes that nobody wrote
+  EXPECT_EQ(kv_pool_blocks(given), 100U);
+  given.max_num_seqs = 1;
+  given.max_tokens = 16;
+  EXPECT_EQ(kv_pool_blocks(given), 100U);
+}
+
+TEST(KvPoolSize, AWrittenSizeThatIsNotLeftIsASentence) {
+  KvPoolFacts given = facts();
+  given.written_bytes = 3 * kGiB;
+  given.left_bytes = 3 * kGiB - 1;
+  const auto blocks = kv_pool_blocks(given);
+  ASSERT_FALSE(blocks);
+  EXPECT_NE(blocks.error().find("kv_cache_memory_bytes is 3.0 GiB, but 2.9 GiB"),
+            std::string::npos)
+      << blocks.error();
+}
+
+TEST(KvPoolSize, AnUnwrittenSizeIsHalfOfWhatTheReserveLeaves) {
+  KvPoolFacts given = facts();
+  given.left_bytes = kMemoryReserveBytes + 600 * kMiB;
+  EXPECT_EQ(kv_pool_blocks(given), 300U);
+  given.left_bytes = std::nullopt;
+  EXPECT_EQ(kv_pool_blocks(given), kPoolBytesUnknown / kMiB);
+}
+
+TEST(KvPoolSize, NoMoreThanAllSequencesCouldEverHold) {
+  KvPoolFacts given = facts();
+  given.left_bytes = 1000 * kGiB;
+  EXPECT_EQ(kv_pool_blocks(given), 8U * 1001);
+  given.max_tokens = 17;  // two blocks, and one more
+  EXPECT_EQ(kv_pool_blocks(given), 8U * 3);
+}
+
+TEST(KvPoolSize, TooLittleForOneSequenceIsASentence) {
+  KvPoolFacts given = facts();
+  given.left_bytes = kMemoryReserveBytes + 32 * kMiB;  // half: 16 blocks, 256 tokens
+  EXPECT_EQ(kv_pool_blocks(given), 16U);
+  given.left_bytes = kMemoryReserveBytes + 31 * kMiB;
+  const auto blocks = kv_pool_blocks(given);
+  ASSERT_FALSE(blocks);
+  EXPECT_NE(blocks.error().find("256 tokens takes 16.0 MiB"), std::string::npos) << blocks.error();
+  given.left_bytes = 0;
+  EXPECT_FALSE(kv_pool_blocks(given));
+  given.max_tokens = 16;  // a model whose context is one block
+  given.left_bytes = kMemoryReserveBytes + 2 * kMiB;
+  EXPECT_EQ(kv_pool_blocks(given), 1U);
+}
+
+TEST(MemoryText, ReadsAsAPersonWouldSayIt) {
+  EXPECT_EQ(memory_text(0), "0.0 MiB");
+  EXPECT_EQ(memory_text(kMiB / 2), "0.5 MiB");
+  EXPECT_EQ(memory_text(1023 * kMiB + kMiB / 2), "1023.5 MiB");
+  EXPECT_EQ(memory_text(kGiB), "1.0 GiB");
+  EXPECT_EQ(memory_text(3 * kGiB + 205 * kMiB), "3.2 GiB");
+  EXPECT_EQ(memory_text(~std::size_t{0}), "17179869183.9 GiB");
+}
+
+TEST(KvCacheDtype, NamesAreTheSettingsValues) {
+  EXPECT_EQ(choose_kv_type("auto"), kDefaultKvType);
+  EXPECT_EQ(choose_kv_type("f16"), kernels::KvType::F16);
+  EXPECT_EQ(choose_kv_type("int8"), kernels::KvType::Int8);
+  for (const char* wrong : {"", "f32", "INT8", "fp8"}) EXPECT_FALSE(choose_kv_type(wrong)) << wrong;
+}
+
+}  // namespace
+}  // namespace turnstile::engine
