@@ -5,23 +5,19 @@
 
 #include "engine/block_table.h"
 #include "engine/loader/same_vocabulary.h"
+#include "engine/memory_text.h"
 
 namespace turnstile::gateway {
-namespace {
-
-std::string mib(std::size_t bytes) {
-  const std::size_t tenths = (bytes * 10 + (1U << 19)) >> 20;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
-}
-
-}  // namespace
 
 tl::expected<std::optional<engine::LoadedModel>, std::string> load_draft_model(
-    const ModelConfig& config, const engine::LoadedModel& model) {
+    const ModelConfig& config, const engine::LoadedModel& model,
+    std::optional<std::size_t> memory_bytes) {
   if (config.draft_model.empty()) return std::nullopt;
   const std::string path = config.draft_model.string();
+  if (memory_bytes) *memory_bytes -= std::min(*memory_bytes, model.weight_bytes);
   auto draft = engine::load_model(path, {.workers = model.model->workers(),
-                                         .kernels = config.kernels});
+                                         .kernels = config.kernels,
+                                         .memory_bytes = memory_bytes});
   if (!draft) {
     return tl::unexpected(path + ": " + draft.error().where + ": " + draft.error().what);
   }
@@ -50,9 +46,9 @@ std::size_t draft_kv_blocks(const engine::Limits& limits) {
 std::string draft_model_text(const ModelConfig& config, const engine::LoadedModel& draft,
                              const engine::Limits& limits) {
   const std::size_t blocks = limits.speculation.draft_kv_blocks;
-  return "draft model " + config.draft_model.stem().string() + ": " + mib(draft.weight_bytes) +
+  return "draft model " + config.draft_model.stem().string() + ": " + engine::memory_text(draft.weight_bytes) +
          " of weights, " + std::to_string(blocks) + " KV blocks, " +
-         mib(blocks * draft.model->kv_block_bytes()) + ", up to " +
+         engine::memory_text(blocks * draft.model->kv_block_bytes()) + ", up to " +
          std::to_string(limits.speculation.num_speculative_tokens) + " guesses";
 }
 

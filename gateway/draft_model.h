@@ -20,10 +20,11 @@
 
 namespace turnstile::gateway {
 
-// Nothing where the configuration names none. Fails if the file cannot be served, or has not the
-// model's vocabulary.
+// Nothing where the configuration names none. Fails if the file cannot be served, needs more than
+// what the loaded model leaves of `memory_bytes`, or has not the model's vocabulary.
 tl::expected<std::optional<engine::LoadedModel>, std::string> load_draft_model(
-    const ModelConfig& config, const engine::LoadedModel& model);
+    const ModelConfig& config, const engine::LoadedModel& model,
+    std::optional<std::size_t> memory_bytes = std::nullopt);
 
 // Of one block of the model's, and of its share of the draft model's.
 std::size_t kv_block_bytes_of_both(const engine::Model& model,
