@@ -7,9 +7,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "engine/kv_pool_size.h"
+#include "engine/memory_text.h"
 #include "gateway/config/speculative_config.h"
 #include "gateway/draft_model.h"
 #include "gateway/log.h"
+#include "gateway/memory_left.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -41,10 +44,19 @@ std::string model_name(const ModelConfig& config) {
   return config.name.empty() ? config.path.stem().string() : config.name;
 }
 
-engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
-                             std::size_t context_length) {
+tl::expected<engine::Limits, std::string> engine_limits(const ModelConfig& config,
+                                                        std::size_t kv_block_bytes,
+                                                        std::size_t context_length,
+                                                        std::optional<std::size_t> left_bytes) {
+  const auto blocks =
+      engine::kv_pool_blocks({.written_bytes = config.kv_cache_memory_bytes,
+                              .left_bytes = left_bytes,
+                              .block_bytes = kv_block_bytes,
+                              .max_num_seqs = config.max_num_seqs,
+                              .max_tokens = config.max_model_len.value_or(context_length)});
+  if (!blocks) return tl::unexpected(blocks.error());
   engine::Limits limits;
-  limits.kv_cache_blocks = config.kv_cache_memory_bytes / kv_block_bytes;
+  limits.kv_cache_blocks = *blocks;
   limits.max_model_len = config.max_model_len.value_or(static_cast<std::uint32_t>(
       std::min(context_length, limits.kv_cache_blocks * kBlockTokens)));
   limits.max_num_seqs = config.max_num_seqs;
@@ -62,15 +74,19 @@ engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_byt
 
 tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,
                                                           engine::LoadedModel loaded,
-                                                          std::optional<engine::LoadedModel> draft) {
+                                                          std::optional<engine::LoadedModel> draft,
+                                                          std::optional<std::size_t> left_bytes) {
   ServedModel served;
   served.name = model_name(config);
   served.tokenizer = std::move(loaded.tokenizer);
   served.chat_template = std::move(loaded.chat_template);
-  served.limits =
-      engine_limits(config, kv_block_bytes_of_both(*loaded.model, draft),
-                    loaded.model->context_length());
-  if (draft) served.draft_model = draft_model_text(config, *draft, served.limits);
+  auto limits = engine_limits(config, kv_block_bytes_of_both(*loaded.model, draft),
+                              loaded.model->context_length(), left_bytes);
+  if (!limits) return tl::unexpected(std::move(limits.error()));
+  served.limits = std::move(*limits);
+  if (draft) {
+    served.draft_model = draft_model_text(config, *draft, served.limits);
+  }
   auto created = engine::Engine::create(std::move(loaded.model), served.tokenizer, served.limits,
                                         draft ? std::move(draft->model) : nullptr);
   if (!created) return tl::unexpected(std::move(created.error()));
@@ -82,11 +98,14 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
                                                          std::ostream& err) {
   const std::string path = config.path.string();
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
+  const std::optional<std::size_t> memory = memory_left_bytes();
   auto loaded =
       engine::load_model(path, {.threads = threads,
                                 .progress = progress_on(err),
                                 .kernels = config.kernels,
-                                .numerics = config.numerics});
+                                .numerics = config.numerics,
+                                .kv_cache_dtype = config.kv_cache_dtype,
+                                .memory_bytes = memory});
   if (!loaded) {
     return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
   }
@@ -95,13 +114,20 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
   }
   if (!loaded->numerics_remark.empty()) log_info(path + ": " + loaded->numerics_remark);
   const std::string arithmetic = loaded->instruction_set + ", numerics " + loaded->numerics;
-  auto draft = load_draft_model(config, *loaded);
+  auto draft = load_draft_model(config, *loaded, memory);
   if (!draft) return tl::unexpected(std::move(draft.error()));
-  auto served = serve_loaded_model(config, std::move(*loaded), std::move(*draft));
+  const std::string cache = loaded->kv_cache_dtype + " KV cache";
+  const std::size_t weight_bytes = loaded->weight_bytes + (*draft ? (*draft)->weight_bytes : 0);
+  const auto left =
+      memory ? std::optional(*memory - std::min(*memory, weight_bytes)) : std::nullopt;
+  const std::size_t block_bytes = kv_block_bytes_of_both(*loaded->model, *draft);
+  auto served = serve_loaded_model(config, std::move(*loaded), std::move(*draft), left);
   if (!served) return tl::unexpected(path + ": " + served.error());
   log_info("model " + served->name + ": " + std::to_string(served->limits.max_model_len) +
-           " tokens of context, " + std::to_string(served->limits.kv_cache_blocks) +
-           " KV blocks, " + std::to_string(threads) + " threads, " + arithmetic);
+           " tokens of context, " + cache + " of " +
+           engine::memory_text(served->limits.kv_cache_blocks * block_bytes) + " (" +
+           std::to_string(served->limits.kv_cache_blocks) + " blocks), " +
+           std::to_string(threads) + " threads, " + arithmetic);
   if (!served->draft_model.empty()) log_info(served->draft_model);
   return served;
 }

@@ -32,13 +32,17 @@ std::string model_name(const ModelConfig& config);
 
 // Blocks that fit the KV memory; max_model_len as set, else what the model and the blocks allow.
 // `kv_block_bytes`: of a block with its share of a draft model's KV cache (draft_model.h).
-engine::Limits engine_limits(const ModelConfig& config, std::size_t kv_block_bytes,
-                             std::size_t context_length);
+// `left_bytes`: the memory that is left beside the weights, where it is known; it decides the KV
+// memory that is not written (engine/kv_pool_size.h). The error is a sentence without the path.
+tl::expected<engine::Limits, std::string> engine_limits(
+    const ModelConfig& config, std::size_t kv_block_bytes, std::size_t context_length,
+    std::optional<std::size_t> left_bytes = std::nullopt);
 
 // Limits and engine around a model that is loaded. The error is a sentence without the path.
 tl::expected<ServedModel, std::string> serve_loaded_model(
     const ModelConfig& config, engine::LoadedModel loaded,
-    std::optional<engine::LoadedModel> draft = {});
+    std::optional<engine::LoadedModel> draft = {},
+    std::optional<std::size_t> left_bytes = {});
 
 // Shows progress on `err` when that is a terminal.
 tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,

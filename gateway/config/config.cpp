@@ -34,6 +34,9 @@ class Printer final : public SettingVisitor {
   void size(std::string_view name, std::size_t& field, Range) override {
     quoted(name, size_text(field));
   }
+  void optional_size(std::string_view name, std::optional<std::size_t>& field, Range) override {
+    if (field) quoted(name, size_text(*field));
+  }
   void count(std::string_view name, std::uint32_t& field, Range) override {
     add(name, std::to_string(field));
   }

@@ -74,7 +74,8 @@ struct ModelConfig {
   std::optional<std::uint32_t> max_model_len;  // absent: what the model and the KV cache allow
   std::uint32_t max_num_seqs = 32;
   std::uint32_t max_num_batched_tokens = 512;
-  std::size_t kv_cache_memory_bytes = std::size_t{512} << 20;
+  std::optional<std::size_t> kv_cache_memory_bytes;  // absent: engine/kv_pool_size.h decides
+  std::string kv_cache_dtype = "auto";  // or "f16", "int8" (engine/loader/kv_cache_dtype.h)
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
   std::string speculative_config;  // JSON (gateway/config/speculative_config.h); empty: off

@@ -44,6 +44,11 @@ void check_models(ConfigDraft& draft) {
       draft.fail("models.device",
                  "other than \"auto\" and \"cpu\" is not available in this build: use \"cpu\".");
     }
+    constexpr std::array<std::string_view, 3> kDtypes{"auto", "f16", "int8"};
+    if (std::find(kDtypes.begin(), kDtypes.end(), model.kv_cache_dtype) == kDtypes.end()) {
+      draft.fail("models.kv_cache_dtype", "must be \"auto\", \"f16\" or \"int8\"" +
+                                              suggestion(model.kv_cache_dtype, kDtypes) + ".");
+    }
     constexpr std::array<std::string_view, 2> kNumerics{"exact", "fast"};
     if (std::find(kNumerics.begin(), kNumerics.end(), model.numerics) == kNumerics.end()) {
       draft.fail("models.numerics",

@@ -69,6 +69,12 @@ class SectionReader final : public SettingVisitor {
       draft_.fail(key(name), "must be a whole number such as 64 or \"2k\".");
     }
   }
+  void optional_size(std::string_view name, std::optional<std::size_t>& field,
+                     Range bytes) override {
+    std::size_t value = field.value_or(0);
+    size(name, value, bytes);
+    if (table_.contains(name)) field = value;
+  }
   void optional_count(std::string_view name, std::optional<std::uint32_t>& field,
                       Range range) override {
     std::uint32_t value = field.value_or(0);

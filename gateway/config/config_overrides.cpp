@@ -36,6 +36,13 @@ class OverrideReader final : public SettingVisitor {
   void size(std::string_view name, std::size_t& field, Range bytes) override {
     if (is_wanted(name)) result_ = assign_size(value_, field, bytes);
   }
+  void optional_size(std::string_view name, std::optional<std::size_t>& field,
+                     Range bytes) override {
+    if (!is_wanted(name)) return;
+    std::size_t size = 0;
+    result_ = assign_size(value_, size, bytes);
+    if (result_) field = size;
+  }
   void count(std::string_view name, std::uint32_t& field, Range range) override {
     if (is_wanted(name)) result_ = assign_count(value_, field, range);
   }

@@ -54,7 +54,9 @@ void visit_settings(ModelConfig& model, SettingVisitor& visitor) {
   visitor.optional_count("max_model_len", model.max_model_len, {1, kMillion});
   visitor.count("max_num_seqs", model.max_num_seqs, {1, 4'096});
   visitor.count("max_num_batched_tokens", model.max_num_batched_tokens, {1, 65'536});
-  visitor.size("kv_cache_memory_bytes", model.kv_cache_memory_bytes, {kMiB, 4'096 * kGiB});
+  visitor.optional_size("kv_cache_memory_bytes", model.kv_cache_memory_bytes,
+                        {kMiB, 4'096 * kGiB});
+  visitor.text("kv_cache_dtype", model.kv_cache_dtype);
   visitor.boolean("enable_prefix_caching", model.enable_prefix_caching);
   visitor.boolean("enable_chunked_prefill", model.enable_chunked_prefill);
   visitor.text("speculative_config", model.speculative_config);

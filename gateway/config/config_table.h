@@ -32,6 +32,8 @@ class SettingVisitor {
   virtual void audit_mode(std::string_view name, AuditMode& field) = 0;
   virtual void duration(std::string_view name, Milliseconds& field, Range ms) = 0;
   virtual void size(std::string_view name, std::size_t& field, Range bytes) = 0;
+  virtual void optional_size(std::string_view name, std::optional<std::size_t>& field,
+                             Range bytes) = 0;
   virtual void count(std::string_view name, std::uint32_t& field, Range range) = 0;
   virtual void optional_count(std::string_view name, std::optional<std::uint32_t>& field,
                               Range range) = 0;

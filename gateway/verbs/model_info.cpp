@@ -1,15 +1,21 @@
 // turnstile model info FILE [--draft-model FILE]
+#include <algorithm>
 #include <iomanip>
 #include <map>
+#include <optional>
 #include <ostream>
 
 #include "engine/limits.h"
 #include "engine/loader/gguf.h"
 #include "engine/loader/kernel_choice.h"
+#include "engine/loader/kv_cache_dtype.h"
+#include "engine/memory_text.h"
 #include "engine/loader/same_vocabulary.h"
 #include "engine/model/llama_config.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
+#include "gateway/memory_left.h"
+#include "gateway/served_model.h"
 #include "gateway/verbs/run.h"
 
 namespace turnstile::gateway {
@@ -64,33 +70,48 @@ void print_tokenizer(const engine::GgufFile& file, const LoadedTokenizer& tokeni
       chat_template ? std::to_string(chat_template->size()) + " bytes" : std::string("none"));
 }
 
-// How many sequences of a length a KV cache of the default size holds at a time.
-std::string sequences_that_fit(const engine::LlamaConfig& config, double position_bytes) {
-  const ModelConfig defaults;
-  const auto positions = static_cast<std::uint64_t>(
-      static_cast<double>(defaults.kv_cache_memory_bytes) / position_bytes);
+// How many sequences of a length the cache holds at a time that a server on this machine would
+// choose now.
+std::string sequences_that_fit(const engine::LlamaConfig& config, std::size_t block_bytes,
+                               std::optional<std::size_t> left_bytes) {
+  const auto limits = engine_limits(ModelConfig{}, block_bytes,
+                                    static_cast<std::size_t>(config.context), left_bytes);
+  if (!limits) return "none: " + limits.error();
+  const std::uint64_t positions = limits->kv_cache_blocks * engine::kPositionsOfKvBlock;
+  const auto context = static_cast<std::uint64_t>(config.context);
   std::string text;
-  for (std::uint64_t length = 256; length <= static_cast<std::uint64_t>(config.context);
-       length *= 4) {
-    if (positions < length) break;
-    text += (text.empty() ? "" : ", ") + std::to_string(positions / length) + " of " +
-            std::to_string(length) + " tokens";
+  const auto add = [&](std::uint64_t length) {
+    text += std::to_string(positions / length) + " of " + std::to_string(length) + " tokens, ";
+  };
+  for (std::uint64_t length = 256; length < context && length <= positions; length *= 4) {
+    add(length);
   }
-  if (text.empty()) text = "none of 256 tokens; set --kv-cache-memory-bytes";
-  return text + " in the default " + mib(static_cast<double>(defaults.kv_cache_memory_bytes));
+  if (context <= positions) add(context);
+  return text + "in " + engine::memory_text(limits->kv_cache_blocks * block_bytes);
 }
 
-// What serving needs beside the weights: K and V in half precision for every position.
+// What serving needs beside the weights, for both types of cache.
 void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& config,
                   std::ostream& out) {
-  const double position_bytes = 2.0 * 2.0 * config.layers * config.kv_width();
   std::uint64_t weight_bytes = 0;
   for (const engine::GgufTensor& tensor : file.tensors()) weight_bytes += tensor.data.size();
   row(out, "weights", mib(static_cast<double>(weight_bytes)));
-  row(out, "KV cache", std::to_string(static_cast<std::uint64_t>(position_bytes)) +
-                           " bytes a token, " + mib(position_bytes * config.context) +
-                           " for one full context");
-  row(out, "sequences that fit", sequences_that_fit(config, position_bytes));
+  const std::optional<std::size_t> memory = memory_left_bytes();
+  row(out, "memory left", memory ? engine::memory_text(*memory) : std::string("not known"));
+  const auto left =
+      memory ? std::optional(*memory - std::min<std::size_t>(*memory, weight_bytes)) : std::nullopt;
+  for (const auto type : engine::kKvTypes) {
+    const std::size_t block_bytes = engine::kv_block_bytes(config, type);
+    const bool is_default = type == engine::kDefaultKvType;
+    const auto context = static_cast<std::size_t>(config.context);
+    const std::size_t context_blocks =
+        (context + engine::kPositionsOfKvBlock - 1) / engine::kPositionsOfKvBlock;
+    row(out, "KV cache " + std::string(engine::kv_cache_dtype_name(type)),
+        std::to_string(block_bytes / engine::kPositionsOfKvBlock) + " bytes a token, " +
+            engine::memory_text(block_bytes * context_blocks) + " for one full context" +
+            (is_default ? "; the default" : ""));
+    row(out, "sequences that fit", sequences_that_fit(config, block_bytes, left));
+  }
 }
 
 // What a draft model needs beside all that, and whether it can be one.

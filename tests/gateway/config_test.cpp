@@ -61,6 +61,7 @@ mode = "async"
 path = "m/tiny.gguf"
 max_model_len = "2k"
 kv_cache_memory_bytes = "64MiB"
+kv_cache_dtype = "int8"
 enable_prefix_caching = false
 [limits]
 max_body = 1048576
@@ -74,7 +75,8 @@ header_timeout = "800ms"
   EXPECT_EQ(config.models[0].path, "conf/m/tiny.gguf");
   EXPECT_EQ(config.models[0].name, "tiny") << "the stem of the file";
   EXPECT_EQ(config.models[0].max_model_len, 2'000U);
-  EXPECT_EQ(config.models[0].kv_cache_memory_bytes, 64U << 20);
+  EXPECT_EQ(config.models[0].kv_cache_memory_bytes, std::size_t{64} << 20);
+  EXPECT_EQ(config.models[0].kv_cache_dtype, "int8");
   EXPECT_FALSE(config.models[0].enable_prefix_caching);
   EXPECT_EQ(config.limits.max_body_bytes, 1U << 20);
   EXPECT_EQ(config.limits.header_timeout, 800ms);

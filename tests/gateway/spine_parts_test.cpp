@@ -133,10 +133,20 @@ TEST(ServedModel, ContextIsWhatModelAndCacheAllow) {
   config.path = "models/tiny.gguf";
   config.kv_cache_memory_bytes = 100'000;
   EXPECT_EQ(model_name(config), "tiny");
-  const engine::Limits limits = engine_limits(config, 1'000, 8'192);
-  EXPECT_EQ(limits.kv_cache_blocks, 100U);
-  EXPECT_EQ(limits.max_model_len, 1'600U);
-  EXPECT_EQ(engine_limits(config, 1'000, 512).max_model_len, 512U);
+  const auto limits = engine_limits(config, 1'000, 8'192);
+  ASSERT_TRUE(limits);
+  EXPECT_EQ(limits->kv_cache_blocks, 100U);
+  EXPECT_EQ(limits->max_model_len, 1'600U);
+  EXPECT_EQ(engine_limits(config, 1'000, 512)->max_model_len, 512U);
+}
+
+TEST(ServedModel, AnUnwrittenCacheFollowsTheMemoryThatIsLeft) {
+  ModelConfig config;
+  constexpr std::size_t kGiB = std::size_t{1} << 30;
+  EXPECT_EQ(engine_limits(config, 1 << 20, 1 << 20, kGiB + kGiB / 2)->kv_cache_blocks, 512U);
+  config.max_model_len = 160;  // 32 sequences of 10 blocks, and one more each
+  EXPECT_EQ(engine_limits(config, 1 << 20, 1 << 20, 64 * kGiB)->kv_cache_blocks, 32U * 11);
+  EXPECT_FALSE(engine_limits(config, 1 << 20, 1 << 20, kGiB / 2));
 }
 
 TEST(SpscRing, FullAndEmptyAreExact) {

@@ -238,7 +238,7 @@ TEST(ModelInfo, DescribesTheRealModel) {
   Person person;
   ASSERT_EQ(person.run(ModelInfoOptions{model}), ExitCode::Done) << person.err;
   for (const char* part : {"llama", "Q4_1", "tokens", "chat template", "KV cache",
-                           "22 of 1024 tokens", "yes"}) {
+                           "KV cache int8", " of 1024 tokens", "yes"}) {
     EXPECT_NE(person.out.find(part), std::string::npos) << part << "\n" << person.out;
   }
 }
