@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gateway/api/answer_lines.h"
@@ -14,16 +16,13 @@
 #include "gateway/api/generation_limits.h"
 #include "gateway/live_request.h"
 #include "gateway/live_requests.h"
-#include "gateway/prompt_tokens.h"
 #include "gateway/request_end.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
+#include "gateway/text_work.h"
 
 namespace turnstile::gateway {
 namespace {
-
-// Prompts with more text than this take a place in the queue before they are tokenized.
-constexpr std::size_t kLargePromptBytes = std::size_t{64} << 10;
 
 // What the route puts in place of an absent max_tokens (OpenAI's completions API).
 constexpr std::int64_t kCompletionsDefaultMaxTokens = 16;
@@ -42,10 +41,23 @@ RequestRecord begin_record(const Session& session, const RouteMatch& route,
   return record;
 }
 
+// When the first token is due, in microseconds of our clock: as long after the arrival as the class
+// promises, or sooner when the client says so.
+std::uint64_t first_token_due(const SpineContext& context, const RequestRecord& record,
+                              const policy::Resolved& resolved,
+                              std::optional<policy::Duration> client_deadline) {
+  policy::Duration within = context.admission.policy().classes[resolved.class_index].ttft;
+  if (client_deadline) within = std::min(within, *client_deadline);
+  const auto due = (record.arrived + within).time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(due).count());
+}
+
 std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRequest& live,
                                              const GenerationRequest& request,
                                              std::vector<TokenIds> prompts,
-                                             const policy::Resolved& resolved) {
+                                             const policy::Resolved& resolved,
+                                             std::optional<policy::Duration> client_deadline) {
   engine::Request shared;
   shared.choices = request.choices;
   shared.sampling = request.sampling;
@@ -57,6 +69,7 @@ std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRe
   shared.skip_special_tokens = request.skip_special_tokens;
   shared.salt = cache_salt(resolved.team, request.cache_salt);
   shared.priority = static_cast<std::int32_t>(resolved.class_index);
+  shared.deadline = first_token_due(context, live.record(), resolved, client_deadline);
   shared.token_gap_ms =
       std::chrono::duration<float, std::milli>(resolved.timeouts.token_gap).count();
 
@@ -86,7 +99,8 @@ Awaitable<std::optional<RequestEnd>> wait_for_permit(Session& session, LiveReque
       case EventKind::EngineFault: co_return RequestEnd::engine_fault();
       case EventKind::Writable:
       case EventKind::Deadline:
-      case EventKind::Progress: break;
+      case EventKind::Progress:
+      case EventKind::TextDone: break;
     }
   }
 }
@@ -133,7 +147,8 @@ Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequ
       case EventKind::Shutdown: co_return RequestEnd::draining();
       case EventKind::EngineFault: co_return RequestEnd::engine_fault();
       case EventKind::Dispatched:
-      case EventKind::Refused: break;
+      case EventKind::Refused:
+      case EventKind::TextDone: break;
     }
     if (session.is_gone()) co_return RequestEnd::client_gone();
     if (session.reader_is_too_slow(now)) co_return RequestEnd::client_slow();
@@ -146,6 +161,19 @@ Awaitable<void> wait_for_engine(Session& session, LiveRequest& live) {
     const EventKind event = co_await session.mailbox().next();
     if (event == EventKind::Readable) session.receive();
   }
+}
+
+// Ended while its text was counted: it has arrived and got no verdict.
+void end_uncounted(Session& session, SpineContext& context, LiveRequest& live,
+                   RequestRecord& record, const RequestEnd& end, const ParamNames& names) {
+  live.release(end.end_kind());
+  context.metrics.on_arrived(record);
+  finish_record(record, end, false, context);
+  if (!end.client_is_here()) return session.hang_up();
+  session.respond_error(end.error(names, record),
+                        answer_lines(record.service_class, record.policy_revision,
+                                     context.admission.rate_view(context.clock.now(),
+                                                                 record.key_id)));
 }
 
 void write_answer(Session& session, TokenStream& stream, const LiveRequest& live,
@@ -192,8 +220,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   record.arrived = context.clock.now();
   record.arrived_wall = context.clock.wall();
   const Api api = route.route == Route::ChatCompletions ? Api::Chat : Api::Completions;
-  const auto request = context.parser.parse(api, session.body(), context.model);
-  charge.reset();
+  auto request = co_await read_request(session, context, api, *principal);
   if (!request) co_return invalid.answer(request.error());
   record.stream = request->stream;
   record.choices = request->choices;
@@ -207,12 +234,12 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   //    Class and model: what may this key have?
   const ClassAsk asked = asked_class(session.head(), *request);
   const auto resolved = context.admission.resolve(
-      record.arrived, {.key_id = principal->key_id,
-                       .requested_class = asked.name,
-                       .model = request->model.empty()
-                                    ? std::nullopt
-                                    : std::optional<std::string_view>(request->model),
-                       .ticket = shown_ticket(session.head(), context)});
+      context.clock.now(),
+      {.key_id = principal->key_id,
+       .requested_class = asked.name,
+       .model = request->model.empty() ? std::nullopt
+                                       : std::optional<std::string_view>(request->model),
+       .ticket = shown_ticket(session.head(), context)});
   const ParamNames names{.prompt = request->prompt_name(),
                          .max_tokens = request->max_tokens_name,
                          .service_class = asked.param};
@@ -220,18 +247,20 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   record.set_resolved(*resolved);
   if (!request->model.empty()) record.model = request->model;
 
-  //    Text becomes tokens. A large prompt takes a place before it costs anything.
+  //    Text becomes tokens. A long one takes a place before it costs anything.
   LiveRequest live(context, session.mailbox(), record);
-  if (text_bytes(*request) > kLargePromptBytes) {
+  if (is_long(*request, context)) {
     const auto placed = live.take_place(*resolved);
     if (!placed) co_return refuse(session, context, record, placed.error(), names);
   }
-  const PromptEncoder encoder{context.tokenizer, context.chat_template,
-                              context.model, record.arrived_wall};
-  auto prompts = encoder.encode(*request);
+  auto prompts = co_await count_tokens(session, context, *resolved, *request, record.arrived_wall);
+  charge.reset();
   if (!prompts) {
+    if (const auto* ended = std::get_if<RequestEnd>(&prompts.error())) {
+      co_return end_uncounted(session, context, live, record, *ended, names);
+    }
     live.withdraw();
-    co_return invalid.answer(prompts.error());
+    co_return invalid.answer(std::get<ApiError>(prompts.error()));
   }
 
   // 7. The verdict.
@@ -276,7 +305,8 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
     if (context.engine_has_failed) {
       end = RequestEnd::engine_fault();
     } else if (!live.submit(
-                   engine_requests(context, live, *request, std::move(*prompts), *resolved),
+                   engine_requests(context, live, *request, std::move(*prompts), *resolved,
+                                   *client_deadline),
                    stream)) {
       end = RequestEnd::overloaded();
     }

@@ -21,27 +21,35 @@ LiveRequest::~LiveRequest() {
 
 tl::expected<void, policy::Refusal> LiveRequest::take_place(const policy::Resolved& resolved) {
   auto placed = context_.admission.take_place(context_.clock.now(), id_, resolved);
-  if (placed) hold_ = Hold::Place;
+  if (!placed) return placed;
+  hold_ = Hold::Place;
+  context_.live.add(*this);
   return placed;
 }
 
 void LiveRequest::withdraw() {
-  if (hold_ == Hold::Place) context_.admission.withdraw(context_.clock.now(), id_);
+  if (hold_ != Hold::Place) return;
+  context_.admission.withdraw(context_.clock.now(), id_);
+  context_.live.remove(id_);
   hold_ = Hold::Nothing;
 }
 
 tl::expected<policy::Queued, policy::Refusal> LiveRequest::ask(const policy::Resolved& resolved,
                                                                const policy::TokenFacts& facts) {
   const policy::Instant now = context_.clock.now();
-  auto queued = hold_ == Hold::Place ? context_.admission.enqueue(now, id_, resolved, facts)
-                                     : context_.admission.admit(now, id_, resolved, facts);
+  const bool has_place = hold_ == Hold::Place;
+  auto queued = has_place ? context_.admission.enqueue(now, id_, resolved, facts)
+                          : context_.admission.admit(now, id_, resolved, facts);
   hold_ = queued ? Hold::Waiting : Hold::Nothing;
-  if (!queued) return queued;
+  if (!queued) {
+    if (has_place) context_.live.remove(id_);
+    return queued;
+  }
   usage_.prompt_tokens = static_cast<std::uint64_t>(facts.prompt_tokens);
   blocks_held_ = queued->kv_blocks;
   blocks_per_choice_ = queued->kv_blocks / facts.choices;
   choice_clocks_.resize(static_cast<std::size_t>(facts.choices));
-  context_.live.add(*this);
+  if (!has_place) context_.live.add(*this);
   return queued;
 }
 
@@ -75,7 +83,7 @@ void LiveRequest::release(policy::EndKind kind) {
   switch (held) {
     case Hold::Nothing:
     case Hold::Released: return;
-    case Hold::Place: context_.admission.withdraw(now, id_); return;
+    case Hold::Place:
     case Hold::Waiting: context_.admission.leave(now, id_); break;
     case Hold::Permit: {
       stop_engine();

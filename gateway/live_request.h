@@ -1,5 +1,7 @@
 // live_request.h: one request from its verdict to its end, and the lease on all that it holds.
 //
+//   take_place() a long text's, while it is counted; withdraw(): it was invalid, as if never here
+//     |
 //   ask() --Refusal--> nothing is held
 //     |
 //   waiting ----> admission reports: on_dispatched(), on_refused()
@@ -16,7 +18,8 @@
 // coroutine is torn down (an exception, the end of the process) does the destructor do it early.
 //
 // Invariants:
-//   1. Between ask() and release() policy knows the id; before and after it does not.
+//   1. From take_place(), else from ask(), until release() policy and the registry know the id;
+//      before and after they do not.
 //   2. An engine request is cancelled at most once.
 //
 // Thread:    I/O.
@@ -52,8 +55,8 @@ class LiveRequest {
   policy::RequestId id() const { return id_; }
   const RequestRecord& record() const { return record_; }
 
-  // The first transaction of a large prompt: a place before it is tokenized. After it either ask()
-  // or withdraw().
+  // The first transaction of a long text: a place before it is counted. After it ask(), withdraw()
+  // or release().
   tl::expected<void, policy::Refusal> take_place(const policy::Resolved& resolved);
   void withdraw();
 

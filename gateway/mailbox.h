@@ -5,6 +5,7 @@
 //   admission:  Dispatched, Refused ---+
 //   engine:     Progress, EngineFault -+
 //   keys, drain: KeyRevoked, Shutdown -+
+//   text pool:   TextDone -------------+
 //
 // A mailbox carries kinds, not data: what arrived lies with its owner (bytes in the connection,
 // text in the token stream, the refusal in the live request). So each kind needs to be pending once
@@ -51,8 +52,9 @@ enum class EventKind : std::uint8_t {
   KeyRevoked,   // the key was revoked together with what it runs
   Shutdown,     // the server ends now: finish with an error event
   EngineFault,  // the engine is gone
+  TextDone,     // the text pool has done the task of a ticket
 };
-inline constexpr std::size_t kEventKinds = 9;
+inline constexpr std::size_t kEventKinds = 10;
 
 class Mailbox {
  public:

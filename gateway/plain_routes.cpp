@@ -5,14 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "engine/tokenizer/detokenizer.h"
 #include "gateway/authenticate.h"
-#include "gateway/entry_check.h"
 #include "gateway/api/generation_response.h"
 #include "gateway/health.h"
-#include "gateway/prompt_tokens.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
+#include "gateway/token_routes.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -71,72 +69,6 @@ void answer_model(Session& session, SpineContext& context, const Principal& prin
   session.respond(200, kJson, {}, body);
 }
 
-// Whether the key may use the model that the body names; an empty name is the default model.
-std::optional<ApiError> check_model(const SpineContext& context, const Principal& principal,
-                                    const std::string& model) {
-  const policy::Ask ask{.key_id = principal.key_id,
-                        .requested_class = std::nullopt,
-                        .model = model.empty() ? std::nullopt
-                                               : std::optional<std::string_view>(model)};
-  const auto resolved = context.admission.resolve(context.clock.now(), ask);
-  if (resolved) return std::nullopt;
-  return from_refusal(resolved.error(), ParamNames{}, context.admission.policy().revision);
-}
-
-tl::expected<std::string, ApiError> tokenize(SpineContext& context, const Principal& principal,
-                                             std::string_view body) {
-  const auto request = context.parser.parse_tokenize(body);
-  if (!request) return tl::unexpected(request.error());
-  if (auto error = check_model(context, principal, request->model)) {
-    return tl::unexpected(std::move(*error));
-  }
-  const PromptEncoder encoder{context.tokenizer, context.chat_template,
-                              context.model, context.clock.wall()};
-  const auto ids = encoder.encode(*request);
-  if (!ids) return tl::unexpected(ids.error());
-  std::vector<std::string> strings;
-  if (request->return_token_strs) {
-    for (const engine::TokenId id : *ids) strings.emplace_back(context.tokenizer.token_bytes(id));
-  }
-  std::string text;
-  append_tokenize_body(text, *ids, context.model.max_model_len, strings,
-                       request->return_token_strs);
-  return text;
-}
-
-tl::expected<std::string, ApiError> detokenize(SpineContext& context, const Principal& principal,
-                                               std::string_view body) {
-  const auto request = context.parser.parse_detokenize(body, context.model);
-  if (!request) return tl::unexpected(request.error());
-  if (auto error = check_model(context, principal, request->model)) {
-    return tl::unexpected(std::move(*error));
-  }
-  engine::Detokenizer detokenizer;
-  std::string plain;
-  for (const engine::TokenId id : request->tokens) {
-    detokenizer.append(context.tokenizer.token_bytes(id), plain);
-  }
-  detokenizer.flush(plain);
-  std::string text;
-  append_detokenize_body(text, plain);
-  return text;
-}
-
-Awaitable<void> answer_tokens(Session& session, SpineContext& context, Principal principal,
-                              Route route) {
-  const InvalidRequest invalid(session, context, principal.key_id);
-  if (auto refused = check_before_body(session.head(), context)) co_return invalid.answer(*refused);
-  const auto charge =
-      context.bodies.try_charge(principal.team, declared_body_bytes(session.head(), context));
-  if (!charge) co_return invalid.answer(no_room_for_body());
-  const auto body = co_await session.read_body();
-  if (!body) co_return invalid.answer(body.error());
-  const auto answer = route == Route::Tokenize ? tokenize(context, principal, session.body())
-                                               : detokenize(context, principal, session.body());
-  if (!answer) co_return invalid.answer(answer.error());
-  session.respond(200, kJson, {}, *answer);
-}
-
 }  // namespace
 
 Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch route) {
@@ -163,7 +95,7 @@ Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch
     case Route::Model: co_return answer_model(session, context, principal, route.argument);
     case Route::Tokenize:
     case Route::Detokenize:
-      co_await answer_tokens(session, context, std::move(principal), route.route);
+      co_await answer_tokens(session, context, principal, route.route);
       co_return;
     case Route::ChatCompletions:
     case Route::Completions:

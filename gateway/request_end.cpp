@@ -60,6 +60,12 @@ ApiError RequestEnd::error(const ParamNames& names, const RequestRecord& record)
     error.ticket = record.ticket;
     return error;
   }
+  return *answer_before_arrival();
+}
+
+std::optional<ApiError> RequestEnd::answer_before_arrival() const {
+  assert(!is_completed() && outcome_ != RequestOutcome::Refused && "an end of our own making");
+  if (!client_is_here()) return std::nullopt;
   ApiError error = make_error(code_, std::string(message_of(code_)));
   if (error.status() == 503) error.retry_after = kRestartWait;
   return error;

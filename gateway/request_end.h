@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "gateway/api/api_error.h"
@@ -44,6 +45,8 @@ class RequestEnd {
   // What the client is told; of a refusal, what the record keeps of it.
   // REQUIRES: not completed, client_is_here().
   ApiError error(const ParamNames& names, const RequestRecord& record) const;
+  // The same before the request has arrived: no refusal yet. Absent: nobody is there to be told.
+  std::optional<ApiError> answer_before_arrival() const;
 
  private:
   RequestEnd(RequestOutcome outcome, ApiCode code = ApiCode::InternalError)

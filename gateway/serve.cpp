@@ -4,6 +4,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "gateway/config/speculative_config.h"
 #include "gateway/records/sha256.h"
 #include "gateway/spine_context.h"
+#include "gateway/text_threads.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/whole_file.h"
 #include "policy/policy_file.h"
@@ -217,6 +219,8 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   BodyBudget bodies(config.limits.max_inflight_body_bytes,
                     config.limits.max_team_inflight_body_bytes);
   Drain drain(config.server.drain_delay, config.server.drain_timeout);
+  TextThreads text_threads(TextThreads::count_for(std::thread::hardware_concurrency()));
+  TextPool texts(text_threads);
   // Permits keep the engine's requests below its sequences; the rest is room for their ends.
   EngineThread engine(std::move(served->engine), around.clock, served->limits.max_num_seqs * 2);
 
@@ -237,6 +241,7 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
       .started = around.clock.wall(),
       .engine = engine,
       .live = live,
+      .texts = texts,
       .audit = audit,
       .records = **writer,
       .metrics = metrics,
@@ -249,7 +254,8 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
     key_watch.tick();
     watch_certificate(tls, events);
   });
-  server.watch_engine(engine.ready_fd(), [&engine] { engine.clear_ready(); });
+  server.watch(engine.ready_fd(), [&engine] { engine.clear_ready(); });
+  server.watch(text_threads.ready_fd(), [&text_threads] { text_threads.clear_ready(); });
   loop.on_signal([&](int number) {
     if (number != SIGHUP) events.write("drain", "signal", {});
     server.on_signal(number);

@@ -16,10 +16,10 @@ constexpr policy::Duration kSecond = std::chrono::seconds(1);
 
 }  // namespace
 
-// Nothing but a reason for a turn: end_turn() takes the reports.
-class Server::EngineWatch final : private FdEvents {
+// Nothing but a reason for a turn: end_turn() takes what there is.
+class Server::ThreadWatch final : private FdEvents {
  public:
-  EngineWatch(EventLoop& loop, int fd, std::function<void()> clear)
+  ThreadWatch(EventLoop& loop, int fd, std::function<void()> clear)
       : clear_(std::move(clear)),
         watch_(loop, fd, FdWatch::Ownership::Borrowed, static_cast<FdEvents&>(*this)) {}
 
@@ -41,8 +41,8 @@ Server::Server(EventLoop& loop, SpineContext& context, Listeners listeners, TlsC
 
 Server::~Server() = default;
 
-void Server::watch_engine(int ready_fd, std::function<void()> clear) {
-  engine_watch_ = std::make_unique<EngineWatch>(loop_, ready_fd, std::move(clear));
+void Server::watch(int ready_fd, std::function<void()> clear) {
+  watches_.push_back(std::make_unique<ThreadWatch>(loop_, ready_fd, std::move(clear)));
 }
 
 void Server::on_signal(int number) {

@@ -1,7 +1,7 @@
 // server.h: listeners, connection limits and the I/O thread's loop.
 //
 //   listener --accept--> limits (in all, by address, handshakes) --> SessionSet
-//   loop: sockets, the engine's ready_fd, signals, one timer --> end_turn() (spine_turn.h)
+//   loop: sockets, the ready_fd of each thread, signals, one timer --> end_turn() (spine_turn.h)
 //
 // run() returns when the drain has ended and the last session is gone, or kLastWords after that.
 //
@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gateway/event_loop.h"
 #include "gateway/http/listener.h"
@@ -41,15 +42,15 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Turns the loop when the engine has something; `clear` takes its signal back.
-  void watch_engine(int ready_fd, std::function<void()> clear);
+  // Turns the loop when another thread has something; `clear` takes its signal back.
+  void watch(int ready_fd, std::function<void()> clear);
 
   // SIGTERM and SIGINT drain; the second one ends at once; SIGHUP is noted.
   void on_signal(int number);
   void run();
 
  private:
-  class EngineWatch;
+  class ThreadWatch;
 
   void accept(int fd, PeerAddress peer, ListenerKind kind);
   bool has_room(const PeerAddress& peer, ListenerKind kind) const;
@@ -62,7 +63,7 @@ class Server {
   Listeners listeners_;
   TlsContext* tls_;
   std::function<void()> on_second_;
-  std::unique_ptr<EngineWatch> engine_watch_;
+  std::vector<std::unique_ptr<ThreadWatch>> watches_;
   SessionSet sessions_;
   std::map<std::string, std::size_t, std::less<>> connections_by_address_;  // loopback left out
   std::optional<policy::Instant> next_second_;

@@ -353,9 +353,13 @@ bool Session::reader_is_too_slow(policy::Instant now) const {
 // True when the client has taken everything.
 Awaitable<bool> Session::flush_all() {
   flush();
-  // The answer is complete, so its size is no sign of a slow reader any more: only a stall is. Yet
-  // who reads one byte now and then must not keep it for good.
-  const policy::Instant latest = context_.clock.now() + context_.limits.request_timeout;
+  // The answer is complete, so its size is no sign of a slow reader any more: only a stall is, or a
+  // reader that takes bytes more slowly than a sender may send them. Its permit is back already, so
+  // who reads one byte now and then would pile up answers for nothing.
+  const LimitsConfig& limits = context_.limits;
+  const std::chrono::milliseconds allowance(unsent_bytes() * 1000 / limits.body_bytes_per_second);
+  const policy::Instant latest =
+      context_.clock.now() + limits.write_stall_timeout + allowance;
   while (!gone_ && unsent_bytes() > 0) {
     deadline_.set(std::min(latest, last_progress_ + policy::Duration(
                                                         context_.limits.write_stall_timeout)));

@@ -26,6 +26,7 @@
 #include "gateway/metrics/metrics.h"
 #include "gateway/prefix_hints.h"
 #include "gateway/tickets.h"
+#include "gateway/text_pool.h"
 #include "policy/admission.h"
 
 namespace turnstile::gateway {
@@ -48,6 +49,7 @@ struct SpineContext {
   WallTime started;
   EnginePort& engine;
   LiveRequests& live;
+  TextPool& texts;
 
   AuditLog& audit;
   LineSink& records;

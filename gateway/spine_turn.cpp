@@ -6,6 +6,7 @@ namespace turnstile::gateway {
 
 void end_turn(SpineContext& context) {
   const policy::Instant now = context.clock.now();
+  context.texts.take_done();
   context.live.take_reports(context.engine, context.admission, context.metrics, now);
   if (context.engine.fault() && !context.engine_has_failed) {
     context.engine_has_failed = true;

@@ -1,6 +1,6 @@
 // spine_turn.h: what happens at the end of every turn of the I/O thread.
 //
-//   engine reports -> due deadlines -> admission's dispatch -> drain -> audit
+//   counted texts -> engine reports -> due deadlines -> admission's dispatch -> drain -> audit
 //
 // Everything that arrived in the turn is decided together. The same function runs under the
 // server's loop and under the simulator.

@@ -44,13 +44,6 @@ int open_folder(const fs::path& folder) {
   return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-void sync_folder(const fs::path& folder) {
-  const int descriptor = open_folder(folder);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 }  // namespace
 
 tl::expected<std::string, std::string> read_whole_file(const fs::path& path) {
@@ -106,6 +99,13 @@ tl::expected<void, std::string> create_file(const fs::path& path, std::string_vi
   if (!write_and_sync(descriptor, text)) return failure(path, "the file cannot be written");
   sync_folder(folder_of(path));
   return {};
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = open_folder(folder);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
 }
 
 bool is_open_to_others(const fs::path& path) {

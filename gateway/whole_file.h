@@ -27,6 +27,9 @@ tl::expected<void, std::string> replace_file(const std::filesystem::path& path,
 tl::expected<void, std::string> create_file(const std::filesystem::path& path,
                                             std::string_view text, unsigned mode);
 
+// Makes the names in a folder survive a crash, as far as its file system can.
+void sync_folder(const std::filesystem::path& folder);
+
 // Whether group or others may read or write it.
 bool is_open_to_others(const std::filesystem::path& path);
 

@@ -116,6 +116,7 @@ class RequestParser {
   tl::expected<TokenizeRequest, ApiError> parse_tokenize(std::string_view body);
   tl::expected<DetokenizeRequest, ApiError> parse_detokenize(std::string_view body,
                                                              const ModelFacts& facts);
+  const JsonLimits& limits() const;
 
  private:
   struct State;

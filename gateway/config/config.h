@@ -110,7 +110,7 @@ struct LimitsConfig {
   Milliseconds handshake_timeout{5'000};              // accept to TLS done
   Milliseconds header_timeout{10'000};                // first byte to the end of the header
   Milliseconds body_timeout{30'000};                  // plus size / body_bytes_per_second
-  std::size_t body_bytes_per_second = 64 << 10;
+  std::size_t body_bytes_per_second = 64 << 10;  // also of a client that takes a whole answer
   Milliseconds write_stall_timeout{15'000};  // no byte accepted by the peer
   Milliseconds request_timeout{600'000};     // whole request
   Milliseconds keep_alive_timeout{30'000};   // idle between requests

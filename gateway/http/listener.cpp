@@ -1,5 +1,6 @@
 #include "gateway/http/listener.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -69,6 +70,17 @@ tl::expected<int, int> listen_unix(const std::string& path) {
     return tl::unexpected(errno);
   }
   return socket.release();
+}
+
+// On loopback a segment is as large as the small send buffer, and a receiver that got less than two
+// segments waits 40 ms before it acknowledges them; nothing more is sent meanwhile. So a buffer
+// holds several. Networks have smaller ones anyway.
+void limit_segments(int listening, std::size_t send_buffer_bytes) {
+  constexpr std::size_t kSegmentsOfBuffer = 8;
+  constexpr std::size_t kSmallestSegmentBytes = 1'400;
+  const int bytes =
+      static_cast<int>(std::max(send_buffer_bytes / kSegmentsOfBuffer, kSmallestSegmentBytes));
+  ::setsockopt(listening, IPPROTO_TCP, TCP_MAXSEG, &bytes, sizeof bytes);
 }
 
 tl::expected<int, int> listen_on(const addrinfo& info) {
@@ -169,6 +181,7 @@ void Listener::start(const Clock& clock, const LimitsConfig& limits, OnAccept on
   clock_ = &clock;
   limits_ = &limits;
   on_accept_ = std::move(on_accept);
+  if (!address_.is_unix()) limit_segments(watch_->fd(), limits.send_buffer_bytes);
   watch_->tell_again();
 }
 

@@ -11,17 +11,12 @@
 #include <string_view>
 #include <system_error>
 
+#include "gateway/whole_file.h"
+
 namespace turnstile::gateway {
 namespace {
 
 namespace fs = std::filesystem;
-
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
 
 // Whether the file's last byte is something else than a line feed: a crash or a full disk left part
 // of a line.

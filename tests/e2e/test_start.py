@@ -44,6 +44,20 @@ class Verbs(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("max_num_seqs", done.stdout + done.stderr)
 
+    def test_a_state_dir_that_cannot_be_written_is_3_and_one_sentence(self):
+        read_only = self.installation.folder / "read-only"
+        read_only.mkdir(mode=0o500)
+        # Root may write anywhere but below a file and into /proc.
+        places = ["/proc/state", self.installation.policy / "state"]
+        if os.geteuid() != 0:
+            places.append(read_only)
+        for place in places:
+            with self.subTest(place):
+                done = self.serve("--state-dir", place)
+                self.assert_fails(done, 3, str(place))
+                about = [line for line in done.stderr.splitlines() if line.startswith(str(place))]
+                self.assertEqual(len(about), 1, done.stderr)
+
     def test_a_port_that_is_taken_is_3(self):
         taken = socket.socket()
         self.addCleanup(taken.close)
@@ -70,7 +84,8 @@ class Verbs(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stdout + done.stderr)
                 self.assertIn(word, done.stderr)
                 if code != 0:
-                    self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+                    about = [line for line in done.stderr.splitlines() if line.startswith(str(place))]
+                self.assertEqual(len(about), 1, done.stderr)
 
     def test_no_model_at_all_is_said(self):
         bare = pathlib.Path(self.installation.folder.parent) / "bare"

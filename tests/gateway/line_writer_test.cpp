@@ -4,11 +4,15 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
 
+#include "gateway/records/audit.h"
+#include "gateway/records/audit_verify.h"
 #include "gateway/records/line_file.h"
+#include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
@@ -81,6 +85,44 @@ TEST(LineFile, RotatesBetweenLinesAndLosesNone) {
   }
   EXPECT_EQ(all, expected);
   EXPECT_GT(number, 20U);
+}
+
+// The writer rotates while records keep coming, and a second run goes on in the last file: the
+// chain holds over all files and every record is there.
+TEST(LineWriter, RotatesUnderLoadAndLosesNothing) {
+  constexpr int kRecords = 3'000;
+  TempFolder state;
+  for (int run = 1; run <= 2; ++run) {
+    auto start = open_audit_folder(state.path());
+    ASSERT_TRUE(start) << start.error();
+    auto writer = LineWriter::open({state.path(), start->file_number, 16 << 10});
+    ASSERT_TRUE(writer) << writer.error();
+    ManualClock clock;
+    AuditLog audit(clock, **writer, std::move(*start));
+    for (int i = 0; i < kRecords; ++i) {
+      audit.key("key-" + std::to_string(i), "lab", "added");
+      (*writer)->write(LineStream::Requests, "request " + std::to_string(i) + "\n");
+    }
+    audit.close();
+    EXPECT_TRUE((*writer)->flush());
+  }
+  const auto report = verify_audit(state / "audit");
+  ASSERT_TRUE(report) << report.error();
+  EXPECT_TRUE(report->problems.empty()) << to_string(report->problems.front());
+  EXPECT_GE(report->records, 2U * kRecords);
+  EXPECT_GT(report->files, 10U);
+  std::size_t files = 0;
+  std::size_t requests = 0;
+  for (const auto& entry : fs::directory_iterator(state.path())) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("requests")) continue;
+    ++files;
+    const std::string text = state.read(name);
+    EXPECT_LT(text.size(), 17U << 10) << name;
+    requests += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  EXPECT_EQ(requests, 2U * kRecords);
+  EXPECT_GT(files, 3U);
 }
 
 TEST(LineFile, AnUnnumberedFileIsRenamedWhenItIsFullAndGoesOnAfterARestart) {

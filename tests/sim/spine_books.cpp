@@ -57,6 +57,7 @@ std::optional<std::string> check_audit(const SpineWorld& world, SpineSimCounts& 
 std::optional<std::string> check_live(SpineWorld& world) {
   const gateway::SpineContext& context = world.context;
   if (auto broken = context.admission.check_invariants(world.clock.now())) return broken;
+  if (auto broken = context.texts.check_invariants()) return broken;
   const auto held = static_cast<std::size_t>(context.admission.queued() +
                                              context.admission.running());
   if (context.live.size() != held) {
@@ -83,6 +84,9 @@ std::optional<std::string> check_end(SpineWorld& world, SpineSimCounts& counts) 
   if (world.context.admission.running() != 0) return "a permit that was kept";
   if (world.context.admission.queued() != 0) return "a place that was kept";
   if (world.context.bodies.held_bytes() != 0) return "bytes of a body that were kept";
+  if (world.context.texts.waiting() + world.context.texts.running() != 0) {
+    return "a text is worked on for nobody";
+  }
   if (world.context.deadlines.size() != 0) return "a deadline of nobody";
   if (!world.engine.fault() && world.engine.open_requests() != 0) {
     return "the engine computes for nobody";

@@ -82,6 +82,12 @@ std::optional<std::string> SpineClient::complaint(bool is_over) const {
       case AskKind::Models:
         if (answer->status != 200 && answer->status != 408) return "models were not listed";
         return std::nullopt;
+      case AskKind::Tokenize:
+        if (answer->status == 200 && answer->is_complete &&
+            answer->body.find("\"tokens\":[") == std::string::npos) {
+          return "a text was not tokenized";
+        }
+        return std::nullopt;
       case AskKind::Valid: break;
     }
     if (answer->status == 200 && ask_.stream) return check_stream(*answer, is_over);

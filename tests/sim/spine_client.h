@@ -15,7 +15,7 @@
 
 namespace turnstile::tests {
 
-enum class AskKind : std::uint8_t { Valid, BadJson, NoKey, WrongTarget, Models };
+enum class AskKind : std::uint8_t { Valid, BadJson, NoKey, WrongTarget, Models, Tokenize };
 
 struct SpineAsk {
   AskKind kind = AskKind::Valid;

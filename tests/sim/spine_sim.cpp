@@ -61,6 +61,9 @@ SpineWorldOptions random_world(std::uint64_t seed, Chance& chance) {
   options.limits.max_header_bytes = 2048;
   options.limits.max_header_field_bytes = 1024;
   options.limits.max_requests_per_connection = static_cast<std::uint32_t>(chance.between(1, 4));
+  options.long_text.body_bytes = chance.up_to(400);
+  options.long_text.text_bytes = chance.up_to(60);
+  options.text_workers = chance.between(1, 2);
   options.drain_delay = std::chrono::milliseconds(chance.between(0, 3000));
   options.drain_timeout = std::chrono::milliseconds(chance.between(500, 8000));
   return options;
@@ -126,8 +129,10 @@ class SpineSim {
   void move() {
     moved_ = nullptr;
     const std::uint64_t choice = chance_.up_to(99);
-    if (choice < 40) {
+    if (choice < 38) {
       world_.turn();
+    } else if (choice < 42) {
+      world_.text_workers.step(chance_.up_to(1));
     } else if (choice < 60) {
       world_.engine.step();
     } else if (choice < 88) {
@@ -199,6 +204,7 @@ class SpineSim {
     if (kind == 1) ask.kind = AskKind::NoKey;
     if (kind == 2) ask.kind = AskKind::WrongTarget;
     if (kind == 3) ask.kind = AskKind::Models;
+    if (kind == 4) ask.kind = AskKind::Tokenize;
     ask.stream = chance_.one_in(2);
     ask.is_chat = chance_.one_in(2);
     ask.wants_usage = ask.stream && chance_.one_in(2);
@@ -223,6 +229,10 @@ class SpineSim {
     if (chance_.one_in(4)) more = "X-Turnstile-Class: batch\r\n";
     std::string path = ask.is_chat ? "/v1/chat/completions" : "/v1/completions";
     if (ask.kind == AskKind::WrongTarget) path += "/";
+    if (ask.kind == AskKind::Tokenize) {
+      path = "/tokenize";
+      body = R"({"prompt":")" + text + "\"}";
+    }
     ask.bytes = ask.kind == AskKind::Models ? world_.get("/v1/models", key)
                                             : world_.post(path, body, key, more);
     if (ask.kind == AskKind::NoKey) ask.bytes.replace(ask.bytes.find("Bearer "), 7, "Basic  ");

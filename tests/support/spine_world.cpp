@@ -70,6 +70,7 @@ MetricsLabels labels_of(const policy::PolicySet& policy) {
 
 SpineWorld::SpineWorld(SpineWorldOptions options)
     : engine(clock, options.engine),
+      text_workers(options.text_workers),
       options_(std::move(options)),
       random_(options_.seed),
       secrets_(make_secrets(options_.keys.size(), random_)),
@@ -87,6 +88,7 @@ SpineWorld::SpineWorld(SpineWorldOptions options)
       bodies_(options_.limits.max_inflight_body_bytes,
               options_.limits.max_team_inflight_body_bytes),
       drain_(options_.drain_delay, options_.drain_timeout),
+      texts_(text_workers, options_.long_text),
       context{.clock = clock,
               .executor = io_.get_executor(),
               .limits = options_.limits,
@@ -103,6 +105,7 @@ SpineWorld::SpineWorld(SpineWorldOptions options)
               .started = clock.wall(),
               .engine = engine,
               .live = live_,
+              .texts = texts_,
               .audit = audit_,
               .records = lines,
               .metrics = metrics_,
@@ -133,7 +136,10 @@ bool SpineWorld::turn() {
 
 void SpineWorld::settle() {
   // The end of a turn may have put something into a mailbox, so one quiet turn is not enough.
-  for (int quiet = 0; quiet < 2;) quiet = turn() ? 0 : quiet + 1;
+  for (int quiet = 0; quiet < 2;) {
+    const bool has_worked = !holds_texts && text_workers.step();
+    quiet = turn() || has_worked ? 0 : quiet + 1;
+  }
 }
 
 void SpineWorld::advance(policy::Duration by) {

@@ -5,8 +5,8 @@
 //
 //   world.connect() -> client.send(...) -> world.settle() -> world.engine.step() -> world.settle()
 //
-// settle() runs the io_context and ends turns until nothing moves any more, as the server's loop
-// would. Time stands still but for advance().
+// settle() runs the io_context, long texts and the ends of turns until nothing moves any more, as
+// the server's loop would. Time stands still but for advance().
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@
 #include "gateway/session_set.h"
 #include "gateway/spine_context.h"
 #include "tests/support/fake_engine.h"
+#include "tests/support/fake_text_workers.h"
 #include "tests/support/http_answer.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_connection.h"
@@ -35,6 +36,8 @@ struct SpineWorldOptions {
   FakeEngineLimits engine;
   std::uint32_t max_model_len = 512;
   gateway::LimitsConfig limits;
+  gateway::LongText long_text;
+  std::size_t text_workers = 1;
   policy::Duration drain_delay = std::chrono::seconds(5);
   policy::Duration drain_timeout = std::chrono::seconds(60);
   std::uint64_t seed = 1;
@@ -51,8 +54,9 @@ class SpineWorld {
   MemoryClient connect(gateway::ListenerKind listener = gateway::ListenerKind::Public,
                        gateway::PeerAddress peer = {"192.0.2.7", false});
 
-  // Runs until nothing moves.
+  // Runs until nothing moves. `holds_texts`: the text workers do nothing meanwhile.
   void settle();
+  bool holds_texts = false;
   // One handler at most, then the end of a turn: for tests that look between.
   bool turn();
   void advance(policy::Duration by);
@@ -76,6 +80,7 @@ class SpineWorld {
   gateway::ManualClock clock;
   gateway::MemoryLines lines;
   FakeEngine engine;
+  FakeTextWorkers text_workers;
 
  private:
   SpineWorldOptions options_;
@@ -95,6 +100,7 @@ class SpineWorld {
   gateway::BodyBudget bodies_;
   gateway::Drain drain_;
   gateway::LiveRequests live_;
+  gateway::TextPool texts_;
 
  public:
   gateway::SpineContext context;
