@@ -4,7 +4,7 @@
 //                    limit - usage + inactive file pages, of each control group from this
 //                    process's up to the root (version 2, or the memory controller of version 1)
 //
-// Inactive file pages are cache that the system gives up first; MemAvailable has them in it already.
+// Inactive file pages are cache that the system gives up first; MemAvailable has them in it.
 // Source: proc(5); the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
 //
 // Thread: any. Errors: what cannot be read sets no limit; nullopt when nothing can be read.

@@ -39,7 +39,7 @@ float* attention_part(const KvLayout& layout, const AttentionRows& rows, int row
 // into += part, both of chunks that see at least one position.
 void fold_attention_part(float* into, const float* part, int head_dim);
 
-// out[d] = weighted mean; -0 becomes +0, which sums of nothing but invisible positions may differ in.
+// out[d] = weighted mean; -0 becomes +0: the two differ by what a row does not see.
 void finish_attention(const float* part, int head_dim, float* out);
 
 // Folds all parts of a row, all query heads, and writes its `out`.

@@ -4,8 +4,8 @@
 //   few rows     an item is (tile, kv head, range of chunks)      parts -> attended
 //
 // One stream has no more items than kv heads: three heads on two threads take as long as four. So
-// a step of at most StepWorkspace::kSplitRows rows is also cut along its positions, at chunks, which
-// changes no bit (kernels/attention_parts.h); the results of chunks are merged after the barrier.
+// a step of at most StepWorkspace::kSplitRows rows is also cut along its positions, between chunks,
+// which changes no bit (kernels/attention_parts.h); the results are merged after the barrier.
 //
 // Thread: engine thread; items run on the pool. Tests: tests/engine/identity_test.cpp.
 #pragma once

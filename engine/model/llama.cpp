@@ -83,9 +83,9 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
                                            long_slice_table_ != nullptr, part_chunks);
   if (!pool || !workspace || !workspace->memory.populate(pool_)) return false;
   // The blocks of low numbers are taken first; those of a large pool may never be.
-  const std::size_t layer_bytes = kv_layout_.pool_bytes() / static_cast<std::size_t>(config_.layers);
-  const std::size_t front_bytes =
-      std::min(layer_bytes, kPopulatedPoolBytes / static_cast<std::size_t>(config_.layers));
+  const auto layers = static_cast<std::size_t>(config_.layers);
+  const std::size_t layer_bytes = kv_layout_.pool_bytes() / layers;
+  const std::size_t front_bytes = std::min(layer_bytes, kPopulatedPoolBytes / layers);
   if (!pool->populate_fronts(pool_, layer_bytes, front_bytes)) return false;
   kv_pool_ = std::move(*pool);
   workspace_ = std::move(*workspace);

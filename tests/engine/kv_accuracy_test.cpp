@@ -1,5 +1,5 @@
 // What an int8 cache may cost to be the default: against the same model with a cache of halves, a
-// mean divergence of 0.01 and half a percent of likelihood, over a text that it has not made itself.
+// mean divergence of 0.01 and half a percent of likelihood, over a text that it has not made.
 // Here over two windows; over all of them the figures are in ARCHITECTURE.md.
 #include <gtest/gtest.h>
 

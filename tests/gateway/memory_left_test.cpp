@@ -86,7 +86,8 @@ struct Root {
              std::size_t cache_mib) {
     write(path + "/memory.max", limit + "\n");
     write(path + "/memory.current", std::to_string(usage_mib * kMiB) + "\n");
-    write(path + "/memory.stat", "anon 1\ninactive_file " + std::to_string(cache_mib * kMiB) + "\n");
+    write(path + "/memory.stat",
+          "anon 1\ninactive_file " + std::to_string(cache_mib * kMiB) + "\n");
   }
   std::size_t left_mib() const { return memory_left_bytes(folder.path()).value_or(0) / kMiB; }
 

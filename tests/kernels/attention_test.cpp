@@ -82,7 +82,8 @@ struct Sequence {
     const int chunks = attention_chunks(first + count);
     std::vector<float> parts(static_cast<std::size_t>(count * q_heads * chunks) *
                              attention_part_floats(layout.head_dim));
-    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, q_heads / layout.kv_heads));
+    const int group = q_heads / layout.kv_heads;
+    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, group));
     AttentionRows rows{.q = q.data() + static_cast<std::size_t>(first) * row_floats(),
                        .q_stride = row_floats(),
                        .out = out.data(),
@@ -168,8 +169,8 @@ KvType type_of(int round) {
 }
 
 // Tolerance: outputs are means of unit normals; float sums over 700 positions and 128 dimensions
-// and an exp with 2e-7 relative error stay well below 1e-5. Beside an Int8 cache queries and weights
-// are rounded to 1/32,767 of their largest, which moves a score by at most a few 1e-4.
+// and an exp with 2e-7 relative error stay well below 1e-5. Beside an Int8 cache queries and
+// weights are rounded to 1/32,767 of their largest, which moves a score by at most a few 1e-4.
 TEST(Attention, IsCloseToTheDoubleReference) {
   std::mt19937 random(21);
   for (const KernelTable* table : all_tables()) {

@@ -228,8 +228,9 @@ TEST(KvWrite, PutsBytesInPairsWithAScaleForEachHeadOfAPosition) {
         for (auto at = first; at != first + 24; ++at) largest = std::max(largest, std::fabs(*at));
         EXPECT_EQ(scale, largest / 127.0F);
         const float inverse = largest == 0.0F ? 0.0F : 127.0F / largest;
+        const float value = first[static_cast<std::ptrdiff_t>(d)];
         EXPECT_EQ(static_cast<int>(static_cast<std::int8_t>(byte)),
-                  static_cast<int>(std::nearbyint(first[static_cast<std::ptrdiff_t>(d)] * inverse)));
+                  static_cast<int>(std::nearbyint(value * inverse)));
       };
       for (std::size_t d = 0; d < 24; ++d) {
         check(k, d, scales[kSlot], keys[d / 2 * 32 + kSlot * 2 + d % 2]);
