@@ -2,7 +2,7 @@
 //
 //   matmul/<level>/<type>/<outputs>x<inputs>/<activation rows>   one core, weights in cache
 //   step/<level>/<threads>/<activation rows>       all products of one step, weights from memory
-//   attention/<level>/<rows>/<context>             one core, one layer, all heads
+//   attention/<cache>/<level>/<rows>/<context>     one core, one layer, all heads
 //
 // GOP/s counts a multiply and an addition as two. Times are CPU time where one core works, so a
 // busy machine disturbs them little, and wall time for `step`. Beside it stand shares of what this
@@ -215,8 +215,8 @@ void step_bench(benchmark::State& state, Level level, int threads, int rows) {
   state.counters["tok/s"] = benchmark::Counter(rows, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void attention_bench(benchmark::State& state, Level level, int count, int context) {
-  const KvLayout layout{.type = KvType::F16,
+void attention_bench(benchmark::State& state, KvType type, Level level, int count, int context) {
+  const KvLayout layout{.type = type,
                         .layers = 1,
                         .kv_heads = 3,
                         .head_dim = 64,
@@ -302,10 +302,13 @@ void register_level(Level level) {
   }
   for (const int context : {128, 512, 2048}) {
     for (const int rows : {1, 128}) {
-      const std::string name =
-          "attention" + of_level + std::to_string(rows) + "/" + std::to_string(context);
-      benchmark::RegisterBenchmark(name.c_str(), attention_bench, level, rows, context)
-          ->Unit(benchmark::kMicrosecond);
+      for (const KvType type : {KvType::F16, KvType::Int8}) {
+        const std::string name = std::string("attention/") +
+                                 (type == KvType::F16 ? "f16" : "int8") + of_level +
+                                 std::to_string(rows) + "/" + std::to_string(context);
+        benchmark::RegisterBenchmark(name.c_str(), attention_bench, type, level, rows, context)
+            ->Unit(benchmark::kMicrosecond);
+      }
     }
   }
 }
