@@ -180,10 +180,11 @@ class RunningServer:
         finally:
             connection.close()
 
-    def complete(self, key, **fields):
+    def complete(self, key, headers=None, **fields):
         """POST /v1/completions -> (status, headers, parsed body)."""
         body = {"prompt": "Once upon a time", "max_tokens": 4, "temperature": 0, **fields}
-        status, headers, answer = self.request("POST", "/v1/completions", body, key)
+        status, headers, answer = self.request("POST", "/v1/completions", body, key,
+                                               headers)
         return status, headers, json.loads(answer)
 
 
