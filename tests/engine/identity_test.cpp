@@ -19,6 +19,7 @@
 #include "engine/model/llama.h"
 #include "tests/support/golden_files.h"
 #include "tests/support/random_llama.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile {
 namespace {
@@ -254,14 +255,10 @@ void check_identity(const engine::GgufFile& file, kernels::Level level,
   EXPECT_GT(shared + copied, 0U) << "no prefix was shared: the test lost its point";
 }
 
-// Equal bits are the release build's matter; a sanitizer looks at each access once.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kCrowdTexts = 12;
-constexpr std::size_t kCrowdTokens = 80;
-#else
-constexpr std::size_t kCrowdTexts = 24;
-constexpr std::size_t kCrowdTokens = 120;
-#endif
+constexpr std::size_t kCrowdTexts = tests::kAddressSanitizer ? 8 : 24;
+constexpr std::size_t kCrowdTokens = tests::kAddressSanitizer ? 48 : 120;
+// Tokens that attention takes in more than this many chunks of positions.
+constexpr std::size_t kManyChunks = tests::kAddressSanitizer ? 1 : 3;
 
 class Identity : public ::testing::TestWithParam<kernels::Level> {};
 
@@ -288,7 +285,7 @@ TEST_P(Identity, LogitsDoNotDependOnTheCrowd) {
     }
     if (scalar) {
       check_identity(*file, GetParam(), kernels::Numerics::Float32, seed++,
-                     {.texts = 12, .max_tokens = 80, .rounds = 1});
+                     {.texts = kCrowdTexts / 2, .max_tokens = kCrowdTokens / 3 * 2, .rounds = 1});
     }
   }
 }
@@ -304,7 +301,10 @@ TEST_P(Identity, HoldsForEveryHeadSize) {
     ASSERT_TRUE(file);
     for (const kernels::KvType kv_type : {kernels::KvType::F16, kernels::KvType::Int8}) {
       check_identity(*file, GetParam(), kernels::Numerics::Int8, seed,
-                     {.texts = 8, .max_tokens = 60, .rounds = 1, .kv_type = kv_type});
+                     {.texts = kCrowdTexts / 3,
+                      .max_tokens = kCrowdTokens / 2,
+                      .rounds = 1,
+                      .kv_type = kv_type});
     }
     ++seed;
   }
@@ -325,7 +325,7 @@ TEST_P(Identity, HoldsOverSeveralAttentionChunks) {
     if (scalar && kv_type == kernels::KvType::Int8) continue;  // the kernels' tests: equal bits
     check_identity(*file, GetParam(), kernels::Numerics::Int8, 21,
                    {.texts = scalar ? 4U : 6U,
-                    .max_tokens = 3 * kernels::kAttentionChunk + 40,
+                    .max_tokens = kManyChunks * kernels::kAttentionChunk + 40,
                     .rounds = 1,
                     .kv_type = kv_type});
   }

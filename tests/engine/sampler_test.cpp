@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/rng.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::engine {
 namespace {
@@ -102,7 +103,7 @@ std::vector<float> normal_row(std::size_t size, std::uint32_t seed, float spread
 }
 
 void check_draws(const std::vector<float>& row, const SamplingParams& params,
-                 std::uint32_t draws = 20'000) {
+                 std::uint32_t draws = tests::repeats(20'000)) {
   Sampler sampler(row.size());
   Draw draw;
   draw.params = params;
@@ -151,7 +152,7 @@ TEST(Sampler, ALargeNucleusIsCutAtTheRightPlace) {
   SamplingParams params;
   params.top_p = 0.5F;
   params.temperature = 3.0F;
-  check_draws(normal_row(30'000, 5, 0.5F), params, 1000);
+  check_draws(normal_row(30'000, 5, 0.5F), params, tests::repeats(1000));
 }
 
 // The definition, term by term: the fewest best tokens, then the inverse CDF in the order of ids.
