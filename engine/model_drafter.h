@@ -11,9 +11,9 @@
 // sure (kSure) is the last of its draft; an end token is never guessed, as nothing follows it.
 //
 // The draft model has a KV cache of its own, in blocks of its own pool. A slot holds one sequence:
-// at most kMaxDraftSequences at a time, each read as far as it was ever guessed for: a prompt is read
-// only when the answer is long enough to pay for that (kTokensReadForOne), in pieces of at most
-// kMaxDraftPassRows tokens a step. Wrong guesses are overwritten. When slots or blocks run
+// at most kMaxDraftSequences at a time, each read as far as it was ever guessed for: a prompt is
+// read only when the answer is long enough to pay for that (kTokensReadForOne), in pieces of at
+// most kMaxDraftPassRows tokens a step. Wrong guesses are overwritten. When slots or blocks run
 // short, whoever was guessed for longest ago gives up his. Nothing is shared between sequences: the
 // choices of a request and the turns of a conversation are read each for itself.
 //

@@ -19,8 +19,8 @@ constexpr float kGreatestLogit = 1e30F;
 // Colder than this, the best token's rivals have no weight in float: it is greedy.
 constexpr float kLeastTemperature = 1e-5F;
 
-// Most nuclei of real text are smaller; others take the slower way. That ends when so few candidates
-// are left for the last place of the nucleus.
+// Most nuclei of real text are smaller; others take the slower way. That ends when so few
+// candidates are left for the last place of the nucleus.
 constexpr std::size_t kNucleusGuess = 256;
 
 // A nucleus among more candidates than this is first narrowed down to one of so many buckets.
@@ -141,8 +141,8 @@ float Sampler::gather_likely_nucleus() {
 }
 
 // A nucleus of thousands of tokens has its last place between two logits: values >= `inside` do not
-// reach `wanted`, values >= `outside` do. Their distance is halved until few tokens lie between; the
-// nucleus is then what is left of the row when all worse tokens have lost their weight.
+// reach `wanted`, values >= `outside` do. Their distance is halved until few tokens lie between;
+// the nucleus is then what is left of the row when all worse tokens have lost their weight.
 TokenId Sampler::draw_from_wide_nucleus(const SamplingParams& params, float inside, double wanted,
                                         double uniform) {
   LogitsRow::Reach within = row_.reach(inside);

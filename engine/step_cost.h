@@ -5,14 +5,15 @@
 //
 // A pass of a draft model reads its weights once; each token in it counts kDraftRowPasses more.
 //
-// Observations are kept as means in cells, one for each power of two of rows, of bytes a row and of
-// passes, so that ten thousand decode steps weigh no more than the one prompt chunk that tells b. The
-// numbers are the non-negative least-squares fit of relative errors over the cells; a cell fades
-// when it was not seen for long, and one step that was held up counts at most twice its usual time.
-// Everything is a pure function of the observations and their order:
-// there is no clock in here, the caller measures.
+// Observations are kept as means in cells, one for each power of two of rows, of bytes a row and
+// of passes, so that ten thousand decode steps weigh no more than the one prompt chunk that
+// tells b. The numbers are the non-negative least-squares fit of relative errors over the cells;
+// a cell fades when it was not seen for long, and one step that was held up counts at most twice
+// its usual time. Everything is a pure function of the observations and their order: there is no
+// clock in here, the caller measures.
 //
-// Thread: engine thread. Cost: observe() O(cells in use), under 2 us; the others O(1). No allocation.
+// Thread: engine thread. Cost: observe() O(cells in use), under 2 us; the others O(1). Nothing is
+//         allocated.
 // Tests:  tests/engine/step_cost_test.cpp.
 #pragma once
 

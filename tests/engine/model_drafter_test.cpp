@@ -277,7 +277,7 @@ TEST(ModelDrafter, SlotsAndBlocksThatRunShortCostGuessesAndNothingElse) {
     limits.max_num_seqs = 4;
     limits.speculation.draft_kv_blocks = blocks;
     EngineRun run(toy_engine_with_draft(limits, decided(), decided()));
-    for (engine::RequestId id = 1; id <= 6; ++id) run.add(long_request(id, 90 + 10 * static_cast<std::uint32_t>(id)));
+    for (std::uint32_t id = 1; id <= 6; ++id) run.add(long_request(id, 90 + 10 * id));
     const Sums sums = run_through(run);
     EXPECT_EQ(sums.accepted, sums.draft_tokens);
     if (blocks >= 8) {

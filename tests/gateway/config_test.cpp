@@ -255,7 +255,8 @@ TEST(SpeculativeConfig, HasTheShapeOfVllm) {
   const auto bounds = [](const std::string& fields) {
     const auto read = parse_speculative_config(
         R"({"method":"ngram","num_speculative_tokens":1)" + fields + "}");
-    return read ? std::pair(read->limits.prompt_lookup_min, read->limits.prompt_lookup_max) : std::pair(0U, 0U);
+    if (!read) return std::pair(0U, 0U);
+    return std::pair(read->limits.prompt_lookup_min, read->limits.prompt_lookup_max);
   };
   EXPECT_EQ(bounds(""), std::pair(5U, 5U));
   EXPECT_EQ(bounds(R"(,"prompt_lookup_max":3)"), std::pair(3U, 3U));

@@ -1,5 +1,7 @@
-// How much of a random or exhaustive test runs. Under the address sanitizer the same code takes some ten
-// times as long and each access is looked at once, so such a test does a part of its work there.
+// repeats.h: how much of a random or exhaustive test runs.
+//
+// Under the address sanitizer the same code takes some ten times as long and each access is looked
+// at once, so such a test does a part of its work there.
 #pragma once
 
 #include <cstdint>
