@@ -84,8 +84,8 @@ class Verbs(unittest.TestCase):
                 self.assertEqual(done.returncode, code, done.stdout + done.stderr)
                 self.assertIn(word, done.stderr)
                 if code != 0:
-                    about = [line for line in done.stderr.splitlines() if line.startswith(str(place))]
-                self.assertEqual(len(about), 1, done.stderr)
+                    about = [line for line in done.stderr.splitlines() if word in line]
+                    self.assertEqual(len(about), 1, done.stderr)
 
     def test_no_model_at_all_is_said(self):
         bare = pathlib.Path(self.installation.folder.parent) / "bare"
