@@ -252,6 +252,8 @@ void check_identity(const engine::GgufFile& file, kernels::Level level,
     shared += crowd.shared_blocks();
     copied += crowd.copied_blocks();
   }
+  // Few and short texts may share none.
+  if (tests::kAddressSanitizer) return;
   EXPECT_GT(shared + copied, 0U) << "no prefix was shared: the test lost its point";
 }
 
