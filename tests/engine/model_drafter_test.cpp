@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/speculation_run.h"
 #include "tests/support/toy_model.h"
 #include "tests/support/toy_requests.h"
 #include "tests/support/toy_tokenizer.h"
@@ -44,29 +45,6 @@ ToyModelOptions decided(std::uint64_t weights = 1) {
   options.weights = weights;
   options.habit = 12.0F;
   return options;
-}
-
-Request long_request(engine::RequestId id = 1, std::uint32_t max_tokens = 200) {
-  Request request = greedy_request(id, letters(20), max_tokens);
-  request.stop.ignore_eos = true;
-  return request;
-}
-
-struct Sums {
-  std::uint64_t steps = 0;
-  std::uint32_t draft_tokens = 0;
-  std::uint32_t accepted = 0;
-};
-
-Sums run_through(EngineRun& run) {
-  Sums sums;
-  while (run.has_work() && !::testing::Test::HasFatalFailure()) {
-    run.step();
-    ++sums.steps;
-    sums.draft_tokens += run.output().stats.draft_tokens;
-    sums.accepted += run.output().stats.accepted_tokens;
-  }
-  return sums;
 }
 
 // A ToyModel that also remembers which token it was given for each place of its cache.
