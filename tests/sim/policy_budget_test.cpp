@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "policy/policy_file.h"
+#include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
 #include "tests/sim/policy_world.h"
 
@@ -16,16 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-std::shared_ptr<const PolicySet> policy_of(const std::string& text) {
-  PolicyFileInput input;
-  input.text = text;
-  input.file_name = "budget.toml";
-  input.revision = "r1-00000000";
-  const PolicyFileResult result = read_policy(input);
-  for (const PolicyFileNote& note : result.errors) ADD_FAILURE() << format_error(note);
-  return result.policy;
-}
 
 EngineFacts engine_of(std::int64_t slots, std::int64_t blocks) {
   EngineFacts engine;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/policy_file.h"
+#include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
 #include "tests/sim/policy_world.h"
 
@@ -20,16 +21,6 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-std::shared_ptr<const PolicySet> policy_of(const std::string& text) {
-  PolicyFileInput input;
-  input.text = text;
-  input.file_name = "load.toml";
-  input.revision = "r1-00000000";
-  const PolicyFileResult result = read_policy(input);
-  for (const PolicyFileNote& note : result.errors) ADD_FAILURE() << format_error(note);
-  return result.policy;
-}
 
 KeyNode key_of(const std::string& id, const std::string& team) {
   KeyNode key;
