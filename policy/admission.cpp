@@ -166,6 +166,7 @@ void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
   if (request.phase == Phase::Running) {
     running -= 1;
     std::erase(on_engine, &request);
+    releases_are_stale = true;
   }
   set_prefill_left(request, 0);
   const bool was_started = request.phase == Phase::Running || request.phase == Phase::Paused;

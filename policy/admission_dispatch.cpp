@@ -61,6 +61,7 @@ KvDecision Admission::State::take_lease(Instant now, Request& request) {
   request.started = now;
   running += 1;
   on_engine.push_back(&request);
+  releases_are_stale = true;
   refresh_gates(request.path);
   return kv;
 }
@@ -220,6 +221,7 @@ void Admission::on_bound(Instant now, RequestId id, std::int64_t cached_prompt_t
   if (blocks_returned > 0 && request.phase == Phase::Running) {
     request.blocks_returned += blocks_returned;
     request.lease.give_back(state_->kv_blocks, blocks_returned);
+    state_->releases_are_stale = true;
   }
 }
 
@@ -229,6 +231,7 @@ void Admission::on_blocks_returned(Instant now, RequestId id, std::int64_t block
   if (it == state_->requests.end() || it->second.phase != Phase::Running) return;
   it->second.blocks_returned += blocks;
   it->second.lease.give_back(state_->kv_blocks, blocks);
+  state_->releases_are_stale = true;
 }
 
 void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_computed,
@@ -249,6 +252,7 @@ void Admission::on_tokens(Instant now, RequestId id, std::int64_t prompt_tokens_
   state_->learn_pace(now, request, generated_tokens);
   request.ledger.on_generated(now, state_->shares, generated_tokens);
   state_->cover_growth(request);
+  state_->releases_are_stale = true;
   if (!request.exhausted && request.ledger.exhausted()) {
     request.exhausted = true;
     state_->unreported.emplace_back(std::in_place_type<Exhausted>, Exhausted{id});
@@ -265,6 +269,7 @@ void Admission::on_step(Instant now, Duration took) {
   state.step_units = 0;
   state.step_sequences = 0;
   state.step_prompt_tokens = 0;
+  if (state.room.size() > 0) state.refresh_releases();  // arrivals before the next step ask for it
 }
 
 void Admission::State::set_prefill_left(Request& request, std::int64_t tokens) {

@@ -237,6 +237,8 @@ struct Admission::State {
     const Path* path = nullptr;
   };
   void collect_releases();
+  void refresh_releases();
+  std::optional<std::string> releases_fault() const;
   Duration until_room(const Request& request, std::int64_t ahead_units);
   Duration until_released(std::int64_t ahead_units, std::int64_t slots, std::int64_t blocks) const;
   Duration until_may_run(const Principal& node, std::int64_t queued) const;
@@ -296,7 +298,10 @@ struct Admission::State {
   std::int64_t prefill_left = 0;   // over the running requests
   std::int64_t waiting_slots = 0;  // choices and blocks of the requests in the waiting room
   std::int64_t waiting_blocks = 0;
-  std::vector<Release> releases;   // kept to save its allocation
+  // By when running requests end, soonest first. What changes one of them says that it is stale; it
+  // is made anew once a step, or when it is next asked for.
+  std::vector<Release> releases;
+  bool releases_are_stale = false;
 };
 
 }  // namespace turnstile::policy

@@ -161,6 +161,21 @@ std::optional<std::string> waiting_units_fault(const ShareTree& shares, const Wa
 
 }  // namespace
 
+std::optional<std::string> Admission::State::releases_fault() const {
+  if (releases_are_stale) return std::nullopt;
+  if (releases.size() != on_engine.size()) return "expected ends of others than those that run";
+  for (const Release& release : releases) {
+    const auto it = requests.find(release.id);
+    if (it == requests.end()) return "the expected end of a request that is gone";
+    const Request& request = it->second;
+    if (release.after != expected_rest(request) || release.slots != request.size.choices ||
+        release.blocks != request.lease.held(kv_blocks) || release.path != &request.path) {
+      return "an expected end is stale and does not say so";
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> Admission::check_invariants(Instant now) const {
   const State& state = *state_;
   if (now < state.latest) return "time went back";
@@ -210,6 +225,7 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   if (auto in_tree = state.shares.check_invariants()) return in_tree;
   if (auto in_book = state.tickets.check_invariants()) return in_book;
   if (auto awaited = state.awaited_fault()) return awaited;
+  if (auto ends = state.releases_fault()) return ends;
   return state.room.check_invariants();
 }
 

@@ -28,8 +28,13 @@ std::int64_t in_ms(Duration duration) {
 
 }  // namespace
 
+void Admission::State::refresh_releases() {
+  if (releases_are_stale) collect_releases();
+}
+
 // Running requests by their expected end, soonest first.
 void Admission::State::collect_releases() {
+  releases_are_stale = false;
   releases.clear();
   for (const Request* request : on_engine) {
     releases.push_back({expected_rest(*request), request->id, request->size.choices,
@@ -42,7 +47,7 @@ void Admission::State::collect_releases() {
 
 // Until running requests have given back what the request and those ahead of it need.
 Duration Admission::State::until_room(const Request& request, std::int64_t ahead_units) {
-  collect_releases();
+  refresh_releases();
   if (releases.empty()) return Duration{0};
   // Of all that waits, the part that is ahead needs its part of slots and blocks.
   Duration wait = until_released(ahead_units, request.size.choices, expected_blocks(request));

@@ -77,6 +77,7 @@ void Admission::State::pause(Request& victim, RequestId by) {
   victim.blocks_returned = 0;
   running -= 1;
   std::erase(on_engine, &victim);
+  releases_are_stale = true;
   set_prefill_left(victim, 0);
   victim.lease.release();
   refresh_gates(victim.path);

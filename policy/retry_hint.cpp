@@ -100,7 +100,7 @@ Duration Admission::State::until_place(Instant now, const Request& request,
   const std::int64_t requests_to_go =
       std::max<std::int64_t>(1, (waiting * wanted + committed - 1) / committed);
 
-  collect_releases();
+  refresh_releases();
   if (releases.empty()) return kHintWithoutFacts;
   const std::int64_t ahead = units_until_place(request, need, wanted);
   Duration wait = std::max(predictor.time_for(prefill_left + ahead), until_released(ahead, 1, 0));
