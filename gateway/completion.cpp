@@ -12,6 +12,7 @@
 #include "gateway/api/answer_lines.h"
 #include "gateway/authenticate.h"
 #include "gateway/cache_salt.h"
+#include "gateway/engine_requests.h"
 #include "gateway/entry_check.h"
 #include "gateway/api/generation_limits.h"
 #include "gateway/live_request.h"
@@ -41,47 +42,25 @@ RequestRecord begin_record(const Session& session, const RouteMatch& route,
   return record;
 }
 
-// When the first token is due, in microseconds of our clock: as long after the arrival as the class
-// promises, or sooner when the client says so.
-std::uint64_t first_token_due(const SpineContext& context, const RequestRecord& record,
-                              const policy::Resolved& resolved,
-                              std::optional<policy::Duration> client_deadline) {
-  policy::Duration within = context.admission.policy().classes[resolved.class_index].ttft;
-  if (client_deadline) within = std::min(within, *client_deadline);
-  const auto due = (record.arrived + within).time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(due).count());
-}
-
-std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRequest& live,
-                                             const GenerationRequest& request,
-                                             std::vector<TokenIds> prompts,
-                                             const policy::Resolved& resolved,
-                                             std::optional<policy::Duration> client_deadline) {
-  engine::Request shared;
-  shared.choices = request.choices;
-  shared.sampling = request.sampling;
-  if (!request.has_seed) {
-    context.random.fill(std::as_writable_bytes(std::span(&shared.sampling.seed, 1)));
+// What admission decides on: how much is asked, and what the cache may save of it.
+policy::TokenFacts token_facts(const SpineContext& context, const GenerationRequest& request,
+                               const policy::Resolved& resolved,
+                               const std::vector<TokenIds>& prompts, Api api,
+                               std::optional<policy::Duration> client_deadline) {
+  policy::TokenFacts facts;
+  const engine::CacheSalt salt = cache_salt(resolved.team, request.cache_salt);
+  for (const TokenIds& prompt : prompts) {
+    const auto tokens = static_cast<std::int64_t>(prompt.size());
+    facts.prompt_tokens += tokens;
+    facts.cached_prompt_tokens +=
+        static_cast<std::int64_t>(context.prefixes.known_tokens(salt, prompt));
+    facts.longest_prompt_tokens = std::max(facts.longest_prompt_tokens, tokens);
   }
-  shared.stop = request.stop;
-  shared.stop.max_tokens = static_cast<std::uint32_t>(live.record().dispatch->max_tokens);
-  shared.skip_special_tokens = request.skip_special_tokens;
-  shared.salt = cache_salt(resolved.team, request.cache_salt);
-  shared.priority = static_cast<std::int32_t>(resolved.class_index);
-  shared.deadline = first_token_due(context, live.record(), resolved, client_deadline);
-  shared.token_gap_ms =
-      std::chrono::duration<float, std::milli>(resolved.timeouts.token_gap).count();
-
-  std::vector<engine::Request> requests;
-  requests.reserve(prompts.size());
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    requests.push_back(shared);
-    requests.back().id = engine_request_id(live.id(), i);
-    context.prefixes.note(shared.salt, prompts[i]);
-    requests.back().prompt = std::move(prompts[i]);
-  }
-  return requests;
+  facts.max_tokens = request.max_tokens;
+  facts.client_deadline = client_deadline;
+  if (api == Api::Completions) facts.route_default_max_tokens = kCompletionsDefaultMaxTokens;
+  facts.choices = static_cast<std::int64_t>(request.choices * prompts.size());
+  return facts;
 }
 
 // 8. Until admission has decided. Absent: the request has its permit.
@@ -264,19 +243,8 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   }
 
   // 7. The verdict.
-  policy::TokenFacts facts;
-  const engine::CacheSalt salt = cache_salt(resolved->team, request->cache_salt);
-  for (const TokenIds& prompt : *prompts) {
-    const auto tokens = static_cast<std::int64_t>(prompt.size());
-    facts.prompt_tokens += tokens;
-    facts.cached_prompt_tokens +=
-        static_cast<std::int64_t>(context.prefixes.known_tokens(salt, prompt));
-    facts.longest_prompt_tokens = std::max(facts.longest_prompt_tokens, tokens);
-  }
-  facts.max_tokens = request->max_tokens;
-  facts.client_deadline = *client_deadline;
-  if (api == Api::Completions) facts.route_default_max_tokens = kCompletionsDefaultMaxTokens;
-  facts.choices = static_cast<std::int64_t>(request->choices * prompts->size());
+  const policy::TokenFacts facts =
+      token_facts(context, *request, *resolved, *prompts, api, *client_deadline);
   record.prompts = static_cast<std::uint32_t>(prompts->size());
   record.prompt_tokens = static_cast<std::uint64_t>(facts.prompt_tokens);
   auto queued = live.ask(*resolved, facts);
