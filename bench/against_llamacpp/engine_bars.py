@@ -5,7 +5,8 @@
                    --file Q4_1=default.gguf --file Q8_0=default-Q8_0.gguf ...
 
   prefill, decode, depth   model_bench against llama-bench (pp512, tg128, tg at depth 0 and 2,048);
-                           the peer's figure is the better of its builds, each round
+                           the peer's figure is the better of its builds, each round; prefill and
+                           decode against ik_llama.cpp too, where --second-peer names its folder
   streams                  8 and 32 streams, against the better of both builds with split KV
   gap                      worst gap of 4 streams while a 1,900-token prompt is read, against
                            llama-server at its defaults and with -b 256
@@ -89,7 +90,19 @@ def model_round(arguments, name, file, turn):
                 best[key] = better(best.get(key, value), value)
         return best
 
+    # With its weights as they are and rearranged at load: either can be the faster one.
+    def second():
+        best = {}
+        for repack in ("0", "1"):
+            for key, flags in (("prefill", ("-p", "512", "-n", "0")),
+                               ("decode", ("-p", "0", "-n", "128"))):
+                rate, = llama_bench(arguments, arguments.second_peer, file, *flags, "-rtr", repack)
+                best[key] = max(best.get(key, rate), rate)
+        return best
+
     sides = {"turnstile": ours, "llama.cpp": theirs}
+    if arguments.second_peer:
+        sides["ik_llama.cpp"] = second
     order = list(sides) if turn % 2 == 0 else list(sides)[::-1]
     return [{"part": "model", "file": name, "side": side, "round": turn, **sides[side]()}
             for side in order]
@@ -223,7 +236,7 @@ def median(runs, key, **wanted):
 
 
 def table(runs):
-    lines = ["| measure | file | Turnstile | llama.cpp | ratio |", "|---|---|---|---|---|"]
+    lines = ["| measure | file | Turnstile | peer | ratio |", "|---|---|---|---|---|"]
     files = list(dict.fromkeys(run["file"] for run in runs))
 
     def row(title, file, ours, theirs, form="{:.0f}"):
@@ -235,8 +248,12 @@ def table(runs):
         for key, title, form in (("prefill", "prefill 512, tok/s", "{:.0f}"),
                                  ("decode", "decode, 1 stream, tok/s", "{:.0f}"),
                                  ("depth_ms", "added ms a token to depth 2,048", "{:.2f}")):
-            row(title, file, median(runs, key, part="model", file=file, side="turnstile"),
-                median(runs, key, part="model", file=file, side="llama.cpp"), form)
+            for side, added in (("llama.cpp", ""), ("ik_llama.cpp", " (ik_llama.cpp)")):
+                row(title + added, file,
+                    median([run for run in runs if key in run], key, part="model", file=file,
+                           side="turnstile"),
+                    median([run for run in runs if key in run], key, part="model", file=file,
+                           side=side), form)
         for key, part, title, form in (
                 ("tokens_per_s", "streams", "streams, tok/s", "{:.0f}"),
                 ("switches_per_token", "streams", "streams, switches a token", "{:.2f}"),
@@ -265,6 +282,7 @@ def main():
     parser.add_argument("--model-bench", type=pathlib.Path,
                         default=ROOT / "build/bench/model_bench")
     parser.add_argument("--peer", type=pathlib.Path, action="append", required=True)
+    parser.add_argument("--second-peer", type=pathlib.Path, help="folder of ik_llama.cpp's llama-bench")
     parser.add_argument("--file", action="append", required=True, metavar="FORMAT=PATH")
     parser.add_argument("--part", action="append", choices=PARTS, help="all when none is named")
     parser.add_argument("--threads", type=int, default=2)
@@ -274,12 +292,15 @@ def main():
     files = {name: pathlib.Path(path) for name, _, path in
              (text.partition("=") for text in arguments.file)}
     for path in (arguments.turnstile, arguments.load, arguments.model_bench, *files.values(),
-                 *(binary / "llama-server" for binary in arguments.peer)):
+                 *(binary / "llama-server" for binary in arguments.peer),
+                 *([arguments.second_peer / "llama-bench"] if arguments.second_peer else [])):
         if not path.is_file():
             print(f"engine_bars.py: there is no {path}; build with 'ninja -C build' and "
                   "build_peer.sh first.", file=sys.stderr)
             return 3
     arguments.peer = [path.resolve() for path in arguments.peer]
+    if arguments.second_peer:
+        arguments.second_peer = arguments.second_peer.resolve()
 
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
