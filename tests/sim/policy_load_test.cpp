@@ -172,8 +172,9 @@ Overload run_overload(std::uint64_t seed, double per_second, const std::string& 
   return counts;
 }
 
-// At one and a half and at two times the load: nearly every refusal comes at once, and nearly as
-// many requests are good as the engine can start at all.
+// At one and a half and at two times the load: at most a tenth of the refusals come late, and at
+// most two of a hundred requests that an oracle would have served in time are refused or late. The
+// oracle keeps the engine full and starts nothing in vain.
 TEST(PolicyLoad, PredictionRefusesEarlyAndNotTooMany) {
   for (const double per_second : {26.0, 35.0}) {
     Overload total;
@@ -199,7 +200,7 @@ TEST(PolicyLoad, PredictionRefusesEarlyAndNotTooMany) {
               << total.admitted_late << ", refused at once " << total.refused_at_once << ", late "
               << total.refused_late << "\n";
     EXPECT_LE(late, 0.10);
-    EXPECT_LE(missed, 0.05);
+    EXPECT_LE(missed, 0.02);
   }
 }
 
