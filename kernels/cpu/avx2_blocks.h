@@ -194,7 +194,7 @@ inline void store_lanes(const float* acc, int lanes, OutputMode mode, float* out
 void few_rows_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                      float* out, std::size_t out_stride, OutputMode mode);
 
-// Products of three rows or more with Q8_0; avx2_byte_matmul.cpp.
+// Products of seven rows or more with Q8_0; avx2_byte_matmul.cpp.
 void byte_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                  float* out, std::size_t out_stride, OutputMode mode);
 

@@ -1,4 +1,4 @@
-// Products with weights of a full byte for AVX2, three rows of activations and more.
+// Products with weights of a full byte for AVX2, seven rows of activations and more.
 //
 // Byte products do not fit the 16-bit sums of this level's byte multiplication, and taking a weight
 // apart into nibbles doubles the work. Instead the sum of a block follows S. Winograd, "A New
@@ -135,7 +135,7 @@ struct PairedProducts {
                                      const TileBlock<Tokens>* tile, NextPanel next,
                                      float (*acc)[kPanelRows]) {
     for (int b = 0; b < blocks; ++b, ++wide, ++tile) {
-      next.fetch_lines();
+      next.fetch_lines<(Format::kBlockBytes + 63) / 64>();
       __m256i sums[Tokens][kHalves];
       block_sums<Tokens>(*wide, *tile, sums);
       __asm__ volatile("" : : : "memory");  // the totals of acc stay in memory, once

@@ -43,10 +43,20 @@ struct NextPanel {
   const std::uint8_t* at;
   int lines_a_block;
 
-  void fetch_lines() {
-    for (int line = 0; line < lines_a_block; ++line, at += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+  // `Block`: the lines of a block. Few tiles fetch many lines each: without a loop, then.
+  template <int Block>
+  [[gnu::always_inline]] void fetch_lines() {
+    if (lines_a_block == Block) return fetch<Block>();
+    if (lines_a_block == (Block + 1) / 2) return fetch<(Block + 1) / 2>();
+    for (int line = 0; line < lines_a_block; ++line) fetch<1>();
+  }
+  template <int Lines>
+  [[gnu::always_inline]] void fetch() {
+#pragma GCC unroll 16
+    for (int line = 0; line < Lines; ++line) {
+      _mm_prefetch(reinterpret_cast<const char*>(at + 64 * line), _MM_HINT_T0);
     }
+    at += 64 * Lines;
   }
 };
 
