@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <tuple>
 #include <utility>
 
 namespace turnstile::policy {
@@ -20,6 +21,18 @@ bool WaitingRoom::goes_before(const Entry& a, const Entry& b) const {
     if (first != second) return first < second;
   }
   return a.order < b.order;
+}
+
+bool WaitingRoom::may_be_displaced(const Entry& entry, ClassIndex newcomer) {
+  return entry.class_index > newcomer && !entry.was_started;
+}
+
+bool WaitingRoom::is_displaced_before(const Entry& a, const Entry& b) {
+  // Who came back as told is not sent away again while others can be.
+  const auto rank = [](const Entry& one) {
+    return std::tuple(one.class_index, !one.kept_deadline.has_value(), one.order);
+  };
+  return rank(a) > rank(b);
 }
 
 void WaitingRoom::add(const Entry& entry) {

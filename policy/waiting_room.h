@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -78,12 +77,8 @@ class WaitingRoom {
   std::optional<Entry> displaceable(ClassIndex class_index, InScope in_scope) const {
     std::optional<Entry> victim;
     for_each([&](const Entry& entry) {
-      if (entry.class_index <= class_index || entry.was_started || !in_scope(entry)) return;
-      // Who came back as told is not sent away again while others can be.
-      const auto rank = [](const Entry& one) {
-        return std::tuple(one.class_index, !one.kept_deadline.has_value(), one.order);
-      };
-      if (!victim || rank(entry) > rank(*victim)) victim = entry;
+      if (!may_be_displaced(entry, class_index) || !in_scope(entry)) return;
+      if (!victim || is_displaced_before(entry, *victim)) victim = entry;
     });
     return victim;
   }
@@ -119,6 +114,8 @@ class WaitingRoom {
   }
   const Queue* find_queue(ShareTree::NodeIndex leaf, ClassIndex class_index) const;
   bool goes_before(const Entry& a, const Entry& b) const;
+  static bool may_be_displaced(const Entry& entry, ClassIndex newcomer);
+  static bool is_displaced_before(const Entry& a, const Entry& b);
   bool is_due_before(NodeIndex a, NodeIndex b) const;
   void put(std::size_t place, NodeIndex node);
   void sift_up(std::size_t place);

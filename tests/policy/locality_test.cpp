@@ -58,6 +58,15 @@ TEST(Locality, WithinTheSlackTheCachedPromptGoesFirst) {
   EXPECT_EQ(library.serve(), 3u);
 }
 
+TEST(Locality, WithinTheSlackTheCachedPromptGoesBeforeItsTurn) {
+  Library library("\"2k\"");
+  for (const std::uint64_t id : {1, 3}) library.come(id, "cold");
+  for (std::uint64_t id = 2; id <= 24; id += 2) library.come(id, "warm");
+  EXPECT_EQ(library.serve(), 1u) << "it started at once";
+  for (std::uint64_t id = 2; id <= 24; id += 2) EXPECT_EQ(library.serve(), id);
+  EXPECT_EQ(library.serve(), 3u) << "blue has had more than red for long";
+}
+
 // Blue always has a cached prompt: red's wait is bounded by the slack.
 TEST(Locality, UnfairnessIsBoundedByTheSlack) {
   for (const std::int64_t slack : {0, 100, 500}) {
