@@ -1,6 +1,10 @@
 """Starts Turnstile or the peer on a free port, with the settings that a measurement is about."""
+import contextlib
+import ctypes
+import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import tempfile
@@ -18,6 +22,13 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def tied():
+    """In a child before it becomes its program: a process group of its own, so that all it starts
+    can be ended with it, and an end with this script however that ends."""
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Server:
     """A started server; `with` stops it. Attributes: url, pid, api, flags, load_flags."""
 
@@ -33,7 +44,7 @@ class Server:
         self.flags = self.command(folder)
         self.log = open(folder / "log", "wb")
         self.process = subprocess.Popen(self.flags, stdout=self.log, stderr=self.log,
-                                        stdin=subprocess.DEVNULL)
+                                        stdin=subprocess.DEVNULL, preexec_fn=tied)
         self.pid = self.process.pid
         try:
             self.wait_healthy(folder / "log")
@@ -45,10 +56,12 @@ class Server:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            self.process.wait(30)
+            self.process.wait(10)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self.log.close()
         self.scratch.cleanup()
 

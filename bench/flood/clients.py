@@ -12,6 +12,7 @@ import threading
 import time
 
 import figures
+import servers
 
 
 class Load:
@@ -26,7 +27,8 @@ class Load:
         self.log = open(folder / "log", "wb")
         command = [str(binary), "--url", server.url, *map(str, server.load_flags),
                    *map(str, flags), "--report", str(self.report), "--records", str(self.records)]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log,
+                                        preexec_fn=servers.tied)
         # Server and clients share the processors, and a client that waits for one measures itself.
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, -15)
@@ -59,7 +61,11 @@ class Seen:
 
     def __init__(self, report, records):
         self.report, self.records = report, records
-        self.limits = report["verdict"]["reasons"]  # why the client itself was the limit
+        # How late it was at most; times count from the schedule, so this is inside them.
+        self.late_ms = report["load"]["lag_ms"]["max"]
+        # Why else the client itself was the limit: busy, or away from its sockets.
+        self.limits = [reason for reason in report["verdict"]["reasons"]
+                       if not reason.startswith("requests were sent")]
 
     def first_token_ms(self):
         """From the intended send; a request that got none counts as long as it waited."""

@@ -10,6 +10,12 @@ def quantile(values, q):
     return ordered[max(1, math.ceil(q * len(ordered) - 1e-9)) - 1]
 
 
+def without_lateness(ms, late_ms):
+    """A time that a client saw, as short as it can have been when the client was late by up to
+    `late_ms`, once with sending and once with looking."""
+    return max(0.001, ms - 2 * late_ms)
+
+
 def jain(values):
     """Jain's index: 1 when all values are equal, 1/n when one has everything."""
     values = list(values)

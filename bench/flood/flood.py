@@ -21,6 +21,7 @@ the client was the limit, 3 something is missing.
 import argparse
 import json
 import pathlib
+import signal
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -57,16 +58,15 @@ def options():
     parser.add_argument("--behind", type=pathlib.Path,
                         help="the llama-server behind LiteLLM and SMG, otherwise the first --peer")
     parser.add_argument("--litellm", type=pathlib.Path, help="a virtual environment")
-    parser.add_argument("--litellm-batch-rpm", type=int, action="append",
-                        help="requests a minute of its batch name; several are tried in turn")
+    parser.add_argument("--litellm-batch-slots", type=int, action="append",
+                        help="requests of batch that it lets run; several are tried in turn")
     parser.add_argument("--smg", type=pathlib.Path, help="a virtual environment")
-    parser.add_argument("--smg-reserved", type=int, action="append",
-                        help="slots that it keeps for people; several are tried in turn")
+    parser.add_argument("--smg-batch-slots", type=int, action="append", help="the same for SMG")
     parser.add_argument("--name", default="run", help="part of the names of the result files")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
     arguments = parser.parse_args()
-    arguments.litellm_batch_rpm = arguments.litellm_batch_rpm or [30, 60]
-    arguments.smg_reserved = arguments.smg_reserved or [4]
+    arguments.litellm_batch_slots = arguments.litellm_batch_slots or [12]
+    arguments.smg_batch_slots = arguments.smg_batch_slots or [12]
     arguments.behind = arguments.behind or (arguments.peer[0] if arguments.peer else None)
     return arguments
 
@@ -81,6 +81,7 @@ def main():
             print(f"flood.py: there is no {path}; bench/flood/README.md says how to get it.",
                   file=sys.stderr)
             return 3
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("flood.py: ended from outside"))
     arguments.peer = [path.resolve() for path in arguments.peer]
     arguments.behind = arguments.behind and arguments.behind.resolve()
 

@@ -26,7 +26,7 @@ def crew(arguments, server, team, clients, seed, *more, who=None):
     return Load(arguments.load, server, *server.client_flags(who or team), "--api", server.api,
                 "--words", "--prompt-tokens", 60, "--max-tokens", 128, "--ignore-eos",
                 "--streams", clients, "--requests", 1_000_000, "--seed", seed,
-                "--pause-after-refusal-ms", 1000, "--timeout-s", 600, *more)
+                "--pause-after-refusal-ms", server.pause_ms, "--timeout-s", 600, *more)
 
 
 def crews(arguments, server, seed):
@@ -35,10 +35,12 @@ def crews(arguments, server, seed):
 
 
 def one_round(arguments, server, seconds, seed, alone=True):
-    """-> what people saw on the idle server, batch alone, and both together."""
+    """-> what people saw on the idle server, batch alone, and both together; without `alone` the
+    last only."""
     people(arguments, server, 4, 900 + seed, rate=2).result()  # warm
-    run = {"idle": people(arguments, server, seconds, seed).result()}
+    run = {}
     if alone:
+        run["idle"] = people(arguments, server, seconds, seed).result()
         flood = crews(arguments, server, 10 + seed)
         begin = time.monotonic() + RAMP_S
         time.sleep(RAMP_S + seconds)
@@ -59,10 +61,10 @@ def one_round(arguments, server, seconds, seed, alone=True):
 
 def kept(run):
     """What the file of results keeps of a round."""
-    loads = {"idle": run["idle"], "mixed": run["mixed"]}
+    loads = {name: run[name] for name in ("idle", "mixed") if name in run}
     loads |= {f"batch_{number}": one for number, one in enumerate(run["batch"])}
     return {"batch_tokens_per_s": run["batch_mixed"], "batch_alone": run.get("batch_alone"),
-            "idle_first_token_ms": run["idle"].first_token_ms(),
+            "idle_first_token_ms": run["idle"].first_token_ms() if "idle" in run else None,
             "mixed_first_token_ms": run["mixed"].first_token_ms(),
             "mixed_gap_p99_ms": figures.quantile(run["mixed"].gaps_ms(), 0.99),
             "loads": {name: seen.summary() for name, seen in loads.items()}}
@@ -73,17 +75,21 @@ class Pool:
 
     def __init__(self):
         self.idle, self.mixed, self.gaps = [], [], []
+        self.idle_late_ms = self.late_ms = 0.0
         self.alone, self.batch, self.limits, self.unanswered = [], [], [], 0
 
     def add(self, run):
-        self.idle += run["idle"].first_token_ms()
         self.mixed += run["mixed"].first_token_ms()
         self.gaps += run["mixed"].gaps_ms()
         self.batch.append(run["batch_mixed"])
         if "batch_alone" in run:
+            self.idle += run["idle"].first_token_ms()
             self.alone.append(run["batch_alone"])
+            self.limits += run["idle"].limits + run["limits_alone"]
+            self.idle_late_ms = max(self.idle_late_ms, run["idle"].late_ms)
         self.unanswered += run["mixed"].unanswered()
-        self.limits += run["idle"].limits + run["mixed"].limits + run.get("limits_alone", [])
+        self.limits += run["mixed"].limits
+        self.late_ms = max(self.late_ms, run["mixed"].late_ms)
         self.limits += [reason for one in run["batch"] for reason in one.limits]
 
 
@@ -108,7 +114,10 @@ def report_ours(sheet, pool):
                f"{ms(pool.mixed, 0.99):.0f} ms / {ms(pool.idle, 0.99):.0f} ms of "
                f"{len(pool.mixed)} and {len(pool.idle)} requests; p50 {ms(pool.mixed, 0.5):.0f} / "
                f"{ms(pool.idle, 0.5):.0f}, p95 {ms(pool.mixed, 0.95):.0f} / "
-               f"{ms(pool.idle, 0.95):.0f} ms; without an answer: {pool.unanswered}", pool.limits)
+               f"{ms(pool.idle, 0.95):.0f} ms; without an answer: {pool.unanswered}; the client "
+               f"was at most {pool.late_ms:.1f} / {pool.idle_late_ms:.1f} ms late", pool.limits,
+               ms(pool.mixed, 0.99)
+               / figures.without_lateness(ms(pool.idle, 0.99), pool.idle_late_ms))
     sheet.line("batch throughput in that run / batch alone", share, ">= 0.85",
                f"{sum(pool.batch) / len(pool.batch):.0f} / "
                f"{sum(pool.alone) / len(pool.alone):.0f} tok/s", pool.limits)
@@ -121,12 +130,12 @@ def peers(arguments):
     makers = [lambda binary=binary: stands.LlamaServer(arguments, binary)
               for binary in arguments.peer]
     if arguments.litellm:
-        makers += [lambda rpm=rpm: stands.LiteLlm(arguments, arguments.litellm,
-                                                  arguments.behind, rpm)
-                   for rpm in arguments.litellm_batch_rpm]
+        makers += [lambda slots=slots: stands.LiteLlm(arguments, arguments.litellm,
+                                                      arguments.behind, slots)
+                   for slots in arguments.litellm_batch_slots]
     if arguments.smg:
         makers += [lambda slots=slots: stands.Smg(arguments, arguments.smg, arguments.behind,
-                                                  slots) for slots in arguments.smg_reserved]
+                                                  slots) for slots in arguments.smg_batch_slots]
     return makers
 
 
@@ -150,8 +159,15 @@ def people_at_peers(sheet, arguments):
     report_peers(sheet, pools)
 
 
+def gap_text(pool):
+    p99 = figures.quantile(pool.gaps, 0.99)
+    return "unknown" if p99 is None else f"{p99:.0f} ms"
+
+
 def report_peers(sheet, pools):
     ours = pools.pop("turnstile")
+    if not pools:
+        sheet.missing("peers", "none was named")
     best_gap = min((figures.quantile(pool.gaps, 0.99) for pool in pools.values() if pool.gaps),
                    default=None)
     for name, pool in pools.items():
@@ -160,10 +176,11 @@ def report_peers(sheet, pools):
         sheet.line(f"first token of people, p95: {name} / ours", theirs / own, f">= {bar}",
                    f"{theirs:.0f} ms / {own:.0f} ms; p50 {figures.quantile(pool.mixed, 0.5):.0f} / "
                    f"{figures.quantile(ours.mixed, 0.5):.0f} ms; without an answer: "
-                   f"{pool.unanswered}; gap p99 {figures.quantile(pool.gaps, 0.99):.0f} ms",
-                   pool.limits)
+                   f"{pool.unanswered}; gap p99 {gap_text(pool)}; the client was at most "
+                   f"{pool.late_ms:.1f} / {ours.late_ms:.1f} ms late", pool.limits,
+                   figures.without_lateness(theirs, pool.late_ms) / own)
         sheet.line(f"batch throughput in that run: ours / {name}",
-                   sum(ours.batch) / sum(pool.batch), ">= 2",
+                   sum(ours.batch) / max(0.001, sum(pool.batch)), ">= 2",
                    f"{sum(ours.batch) / len(ours.batch):.0f} / "
                    f"{sum(pool.batch) / len(pool.batch):.0f} tok/s", pool.limits)
     if best_gap:

@@ -39,11 +39,16 @@ class Sheet:
         print(f"  others used {100 * self.others[part]:.0f} % of the machine meanwhile",
               flush=True)
 
-    def line(self, title, value, bar, note="", limits=()):
-        """`limits`: why the client itself was the limit; empty when it was not."""
+    def line(self, title, value, bar, note="", limits=(), at_worst=None):
+        """`limits`: why the client itself was the limit; empty when it was not. `at_worst`: the
+        value with all lateness of the client against us; where it would decide otherwise, the
+        client was the limit too."""
+        limits = set(limits)
+        if at_worst is not None and meets(at_worst, bar) != meets(value, bar):
+            limits.add(f"its lateness could make it {number(at_worst)}")
         self.lines.append({"part": self.part, "title": title, "value": value, "bar": bar,
-                           "met": meets(value, bar), "note": note,
-                           "client_limits": sorted(set(limits))})
+                           "met": meets(value, bar), "note": note, "at_worst": at_worst,
+                           "client_limits": sorted(limits)})
         print("  " + text_of(self.lines[-1]), flush=True)
 
     def missing(self, title, why):

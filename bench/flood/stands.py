@@ -1,11 +1,13 @@
 """The servers that are flooded: Turnstile with a policy, and the peers at their best settings.
 
 Every stand has `load_flags` for all clients and `client_flags(who)` for one kind of client, where
-`who` is "people" (interactive), "demo", or a batch team.
+`who` is "people" (interactive), "demo", or a batch team, and `pause_ms`, for which a batch client
+that was refused stays silent.
 """
 import json
 import pathlib
 import re
+import secrets
 import subprocess
 import sys
 import urllib.request
@@ -23,6 +25,7 @@ class Gateway(servers.Turnstile):
 
     name = "turnstile"
     api = "completions"
+    pause_ms = 1000
 
     def __init__(self, arguments, teams, policy="", more_flags=()):
         super().__init__(arguments.turnstile, arguments.model, arguments.threads)
@@ -86,6 +89,7 @@ class LlamaServer(servers.Peer):
     """llama-server with 16 slots, split or unified KV."""
 
     api = "completions"
+    pause_ms = 1000
     slots = 16
 
     def __init__(self, arguments, binary):
@@ -110,6 +114,7 @@ class Before(servers.Server):
     """A gateway of others in front of a llama-server."""
 
     api = "completions"
+    pause_ms = 1000
 
     def __init__(self, arguments, environment, back):
         self.environment = pathlib.Path(environment)
@@ -135,54 +140,59 @@ class Before(servers.Server):
 
 
 class LiteLlm(Before):
-    """Two names for one llama-server. The batch name may start `batch_rpm` requests a minute, so
-    that slots stay free for people; the rest is refused. (Its max_parallel_requests ends with the
-    headers of a stream and keeps no slot free: people waited 30 s.) Its scheduler's priorities are
-    sent as well (0 people, 100 batch)."""
+    """One llama-server, two keys. The key of batch may have `batch_slots` requests open, so that
+    the other slots stay free for people; the rest is refused. That limit belongs to keys, which
+    come from a database or, here, from a function; the limit of the same name on a model ends with
+    the headers of a stream and keeps no slot free, and requests a minute come in bursts."""
 
     health_path = "/health/liveliness"  # the one that asks no model
-    key = "sk-only-for-this-run"
+    pause_ms = 5000  # it says 60 s; every second, its refusals would take the processors
 
-    def __init__(self, arguments, environment, back, batch_rpm):
+    def __init__(self, arguments, environment, back, batch_slots):
         super().__init__(arguments, environment, back)
-        self.batch_rpm = batch_rpm
-        self.name = f"LiteLLM, batch at {batch_rpm} a minute"
+        self.batch_slots = batch_slots
+        self.name = f"LiteLLM, {batch_slots} slots of batch"
 
     def command(self, folder):
-        lines = ["model_list:"]
-        for alias, limit in ((PEOPLE, None), ("batch", self.batch_rpm)):
-            lines += [f"- model_name: {alias}", "  litellm_params:",
-                      "    model: text-completion-openai/default",
-                      f"    api_base: {self.back.url}/v1", "    api_key: none"]
-            if limit:
-                lines += [f"    rpm: {limit}"]
-        lines += ["router_settings:", "  num_retries: 0",
-                  '  optional_pre_call_checks: ["enforce_model_rate_limits"]', "litellm_settings:",
-                  "  telemetry: false", "  request_timeout: 120",
-                  "general_settings:", f"  master_key: {self.key}"]
+        (folder / "keys_of_run.py").write_text(f"""\
+from litellm.proxy._types import UserAPIKeyAuth
+
+LIMITS = {{"sk-people": None, "sk-batch": {self.batch_slots}}}
+
+
+async def key_of(request, api_key):
+    return UserAPIKeyAuth(api_key=api_key, max_parallel_requests=LIMITS[api_key])
+""")
+        lines = ["model_list:", "- model_name: default", "  litellm_params:",
+                 "    model: text-completion-openai/default",
+                 f"    api_base: {self.back.url}/v1", "    api_key: none",
+                 "router_settings:", "  num_retries: 0", "litellm_settings:",
+                 "  telemetry: false", "  request_timeout: 120",
+                 "general_settings:", "  custom_auth: keys_of_run.key_of"]
         self.text = "\n".join(lines) + "\n"
         config = folder / "litellm.yaml"
-        config.write_text(self.text)
+        config.write_text(f"{self.text}  master_key: sk-{secrets.token_hex(32)}\n")
         return [str(self.environment / "bin/litellm"), "--config", str(config), "--host",
                 "127.0.0.1", "--port", str(self.port), "--num_workers", "1"]
 
     def client_flags(self, who):
-        alias, priority = (PEOPLE, 0) if who == PEOPLE else ("batch", 100)
-        return ("--key", self.key, "--model", alias, "--priority", priority)
+        return ("--key", "sk-people" if who == PEOPLE else "sk-batch", "--model", "default")
 
     def settings(self):
         return {"version": self.version_of("litellm"), "config": self.text,
-                "behind": self.back.settings()}
+                "batch_slots": self.batch_slots, "behind": self.back.settings()}
 
 
 class Smg(Before):
-    """The priority scheduler: as many requests at a time as the llama-server has slots, of which
-    `reserved` are kept for people."""
+    """The priority scheduler. A worker that does not tell its slots, as this one, counts as 64: all
+    but `batch_slots` of them are kept for people, so that the llama-server has some free."""
 
-    def __init__(self, arguments, environment, back, reserved):
+    counted = 64
+
+    def __init__(self, arguments, environment, back, batch_slots):
         super().__init__(arguments, environment, back)
-        self.reserved = reserved
-        self.name = f"SMG, {reserved} slots reserved"
+        self.reserved = self.counted - batch_slots
+        self.name = f"SMG, {batch_slots} slots of batch"
 
     def command(self, folder):
         self.text = "classes:\n" + "".join(
@@ -197,7 +207,7 @@ class Smg(Before):
         return [str(self.environment / "bin/smg"), "launch", "--worker-urls", self.back.url,
                 "--host", "127.0.0.1", "--port", str(self.port), "--policy", "round_robin",
                 "--prometheus-port", str(servers.free_port()),
-                "--max-concurrent-requests", str(self.back.slots), "--queue-size", "256",
+                "--max-concurrent-requests", str(self.counted), "--queue-size", "256",
                 "--disable-retries", "--priority-scheduler-enabled",
                 "--priority-scheduler-default-max-class", "system",
                 "--priority-scheduler-config", str(config)]

@@ -10,6 +10,18 @@ import figures  # noqa: E402
 import sheet  # noqa: E402
 
 
+class Lateness(unittest.TestCase):
+    def test_counts_against_us_on_both_ends(self):
+        self.assertEqual(figures.without_lateness(130, 3.5), 123)
+        self.assertGreater(figures.without_lateness(1, 3), 0)
+
+    def test_makes_a_run_invalid_only_where_it_could_decide(self):
+        found = sheet.Sheet()
+        found.line("far from the bar", 1.8, "<= 3", at_worst=1.9)
+        found.line("near the bar", 2.95, "<= 3", at_worst=3.05)
+        self.assertEqual([bool(line["client_limits"]) for line in found.lines], [False, True])
+
+
 class Quantiles(unittest.TestCase):
     def test_are_values_that_were_measured(self):
         self.assertEqual(figures.quantile([4, 1, 3, 2], 0.5), 2)
