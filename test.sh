@@ -72,7 +72,7 @@ sanitizer_options=(-Db_lundef=false -Doptimization=g -Dcpp_args=-g1 -Dwarning_le
 configure build-asan -Dcore_only=true -Db_sanitize=address,undefined "${sanitizer_options[@]}"
 mapfile -t programs < <(programs_of build-asan unit; programs_of build-asan sim)
 build build-asan "${programs[@]}"
-TURNSTILE_SIM_SEEDS=500 ASAN_OPTIONS=detect_stack_use_after_return=1 \
+TURNSTILE_SIM_SEEDS=150 ASAN_OPTIONS=detect_stack_use_after_return=1 \
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   run_suites asan build-asan --suite unit --suite sim --timeout-multiplier 6
 

@@ -89,6 +89,13 @@ struct Recount {
   std::map<const KeyState*, std::int64_t> live;
 };
 
+// Most meters are held by nobody, and are not entered for being asked for.
+template <typename Holder>
+std::int64_t sum_of(const std::map<const Holder*, std::int64_t>& sums, const Holder& holder) {
+  const auto it = sums.find(&holder);
+  return it == sums.end() ? 0 : it->second;
+}
+
 void recount(const Request& request, Recount& count) {
   for (const Permit* permit : {&request.place, &request.lease}) {
     for (const Permit::Entry& entry : permit->entries()) {
@@ -115,14 +122,14 @@ std::optional<std::string> phase_fault(const Request& request) {
   return std::nullopt;
 }
 
-std::optional<std::string> meter_fault(const Meter& meter, Recount& count) {
-  if (meter.committed() != count.meters[&meter]) {
+std::optional<std::string> meter_fault(const Meter& meter, const Recount& count) {
+  if (meter.committed() != sum_of(count.meters, meter)) {
     return meter.name() + ": committed is not the sum of the live permits";
   }
   return std::nullopt;
 }
 
-std::optional<std::string> principal_fault(const Principal& node, Recount& count) {
+std::optional<std::string> principal_fault(const Principal& node, const Recount& count) {
   for (const Meter* meter : {&node.inflight, &node.queue, &node.queue_tokens}) {
     if (auto fault = meter_fault(*meter, count)) return fault;
   }
@@ -131,7 +138,7 @@ std::optional<std::string> principal_fault(const Principal& node, Recount& count
     if (!meter.fits(0)) return meter.name() + ": above capacity";
   }
   for (const Bucket* bucket : {&node.requests, &node.tokens}) {
-    if (bucket->held() != count.buckets[bucket]) {
+    if (bucket->held() != sum_of(count.buckets, *bucket)) {
       return bucket->name() + ": held is not the sum of the live debits";
     }
   }
@@ -210,7 +217,7 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   });
   state.principals.for_each_key([&](const KeyState& key) {
     if (!fault) fault = principal_fault(key, count);
-    if (!fault && key.live_requests != count.live[&key]) fault = key.scope + ": live miscounted";
+    if (!fault && key.live_requests != sum_of(count.live, key)) fault = key.scope + ": live miscounted";
     const bool is_idle = key.live_requests == 0 && key.tickets == 0;
     if (!fault && key.retired && is_idle) fault = key.scope + ": kept for nothing";
     if (!fault) fault = gate_fault(state.shares, key);

@@ -260,8 +260,8 @@ void check_identity(const engine::GgufFile& file, kernels::Level level,
   EXPECT_GT(shared + copied, 0U) << "no prefix was shared: the test lost its point";
 }
 
-constexpr std::size_t kCrowdTexts = tests::kAddressSanitizer ? 8 : 24;
-constexpr std::size_t kCrowdTokens = tests::kAddressSanitizer ? 48 : 120;
+constexpr std::size_t kCrowdTexts = tests::kAddressSanitizer ? 6 : 24;
+constexpr std::size_t kCrowdTokens = tests::kAddressSanitizer ? 40 : 120;
 // Tokens that attention takes in more than this many chunks of positions.
 constexpr std::size_t kManyChunks = tests::kAddressSanitizer ? 1 : 3;
 

@@ -13,6 +13,7 @@
 #include "engine/loader/kernel_choice.h"
 #include "engine/model/llama.h"
 #include "tests/support/random_llama.h"
+#include "tests/support/repeats.h"
 #include "tests/support/teacher_forcing.h"
 
 namespace turnstile {
@@ -152,8 +153,9 @@ TEST_P(FastNumerics, TheCutOfAPromptMovesLogitsByLessThanTheirBound) {
   const std::vector<float> whole = last_logits(*fast_, text, {200});
   const std::vector<float> exact = last_logits(*exact_, text, {200});
   double largest = distance(whole, exact);
-  for (const std::vector<std::size_t>& chunks :
-       {std::vector<std::size_t>{100, 100}, {136, 64}, {150, 50}, {63, 63, 63, 11}}) {
+  std::vector<std::vector<std::size_t>> cuts{{150, 50}};
+  if (!tests::kAddressSanitizer) cuts.insert(cuts.end(), {{100, 100}, {136, 64}, {63, 63, 63, 11}});
+  for (const std::vector<std::size_t>& chunks : cuts) {
     largest = std::max(largest, distance(last_logits(*fast_, text, chunks), whole));
   }
   RecordProperty("largest_share_of_spread", std::to_string(largest));

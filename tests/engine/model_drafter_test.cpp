@@ -12,6 +12,7 @@
 
 #include "engine/engine.h"
 #include "tests/support/engine_run.h"
+#include "tests/support/repeats.h"
 #include "tests/support/speculation_run.h"
 #include "tests/support/toy_model.h"
 #include "tests/support/toy_requests.h"
@@ -168,7 +169,7 @@ TEST(ModelDrafter, TokensKeepTheirDistribution) {
     std::vector<double> counts(kToyVocabulary, 0.0);
     double total = 0.0;
     Sums all;
-    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    for (std::uint64_t seed = 0; seed < (kAddressSanitizer ? 20 : 60); ++seed) {
       Request request = long_request(1, 400);
       request.sampling.temperature = 0.2F;  // e^5 / (63 + e^5) = 0.70
       request.sampling.seed = seed;

@@ -8,6 +8,7 @@
 
 #include "engine/tokenizer/unicode_class.h"
 #include "engine/tokenizer/utf8.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::engine {
 namespace {
@@ -143,7 +144,7 @@ TEST(PreTokenizer, EqualsThePatternOnRandomText) {
                            "\xE2\x80\xA8",
                            "\xC2\x85",
                            "\x1C"};
-  for (std::uint32_t seed = 0; seed < 20'000; ++seed) {
+  for (std::uint32_t seed = 0; seed < tests::repeats(20'000); ++seed) {
     std::mt19937 random(seed);
     std::string text;
     const std::size_t length = random() % 24;

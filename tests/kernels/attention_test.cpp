@@ -12,6 +12,7 @@
 #include "kernels/half_float.h"
 #include "tests/kernels/random_tensors.h"
 #include "tests/kernels/tested_tables.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::kernels {
 namespace {
@@ -168,6 +169,9 @@ KvType type_of(int round) {
   return std::array{KvType::F32, KvType::F16, KvType::Int8}[static_cast<std::size_t>(round % 3)];
 }
 
+// The tests' own loops take most of the time of a build with the address sanitizer.
+constexpr int kLongest = tests::kAddressSanitizer ? 300 : 700;  // more than one chunk either way
+
 // Tolerance: outputs are means of unit normals; float sums over 700 positions and 128 dimensions
 // and an exp with 2e-7 relative error stay well below 1e-5. Beside an Int8 cache queries and
 // weights are rounded to 1/32,767 of their largest, which moves a score by at most a few 1e-4.
@@ -175,10 +179,10 @@ TEST(Attention, IsCloseToTheDoubleReference) {
   std::mt19937 random(21);
   for (const KernelTable* table : all_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 16; ++round) {
+    for (int round = 0; round < (tests::kAddressSanitizer ? 8 : 16); ++round) {
       const int group = 1 + round % 8;
       const int head_dim = 8 * pick(random, 1, 16);
-      const int length = pick(random, 1, 700);
+      const int length = pick(random, 1, kLongest);
       const Sequence sequence(type_of(round), pick(random, 1, 3), group, head_dim, length, random);
       const double bound = sequence.layout.type == KvType::Int8 ? 4e-4 : 1e-5;
       const int count = std::min(length, pick(random, 1, 20));
@@ -186,7 +190,7 @@ TEST(Attention, IsCloseToTheDoubleReference) {
       const std::vector<float> out = sequence.attend(*table, first, count, count);
       const std::vector<double> stored_k = sequence.stored(sequence.k);
       const std::vector<double> stored_v = sequence.stored(sequence.v);
-      for (int check = 0; check < 6; ++check) {
+      for (int check = 0; check < (tests::kAddressSanitizer ? 2 : 6); ++check) {
         const int row = pick(random, 0, count - 1);
         const int head = pick(random, 0, sequence.q_heads - 1);
         const std::vector<double> expected =
@@ -221,8 +225,8 @@ TEST(Attention, RowBitsDependNeitherOnTileNorOnRange) {
   std::mt19937 random(23);
   for (const KernelTable* table : all_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 10; ++round) {
-      const int length = round == 0 ? 520 : pick(random, 1, 700);
+    for (int round = 0; round < (tests::kAddressSanitizer ? 4 : 10); ++round) {
+      const int length = round == 0 ? 520 : pick(random, 1, kLongest);
       const Sequence sequence(round == 0 ? KvType::F16 : type_of(round), 1, 1 + round % 8,
                               8 * pick(random, 1, 9), length, random);
       const int count = std::min(length, 40);

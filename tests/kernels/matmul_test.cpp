@@ -7,6 +7,7 @@
 
 #include "tests/kernels/random_tensors.h"
 #include "tests/kernels/tested_tables.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::kernels {
 namespace {
@@ -94,13 +95,16 @@ TEST(Matmul, IsCloseToTheProductInDouble) {
   }
 }
 
+// Every type and every number of rows under the address sanitizer too, but not each with each.
+constexpr int kEachRound = tests::kAddressSanitizer ? 3 : 1;
+
 // The promise of kernel_table.h across levels; rows that fill no panel, every number of
 // activation rows around the tile sizes, widths of one block to several segments.
 TEST(Matmul, EveryLevelHasTheBitsOfScalarInt8) {
   std::mt19937 random(3);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 160; ++round) {
+    for (int round = 0; round < 160; round += kEachRound) {
       const FileType type = kQuantisedPanels[static_cast<std::size_t>(round) % kPanelTypes];
       const RandomMatrix matrix(type, pick(random, 1, 90), 32 * pick(random, 1, 48), random);
       RandomActivations x(round < 96 ? 1 + round / 8 : pick(random, 1, 70), matrix.cols, random);
@@ -119,8 +123,9 @@ TEST(Matmul, ManyActivationRowsHaveTheBitsOfScalarInt8) {
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
     for (const FileType type : kQuantisedPanels) {
-      const RandomMatrix matrix(type, 33, 1536, random);
-      RandomActivations x(300, 1536, random);
+      const int cols = tests::kAddressSanitizer ? 256 : 1536;
+      const RandomMatrix matrix(type, 33, cols, random);
+      RandomActivations x(300, cols, random);
       scalar().quantize(x.view(), 0, x.rows);
       ASSERT_TRUE(same_bits(product(*table, matrix.view(), x.view()),
                             product(scalar(), matrix.view(), x.view())));
@@ -188,7 +193,7 @@ TEST(Matmul, RowBitsDependOnTheRowAlone) {
   std::mt19937 random(6);
   for (const KernelTable* table : tested_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < 56; ++round) {
+    for (int round = 0; round < 56; round += kEachRound) {
       const auto number = static_cast<std::size_t>(round) % std::size(kAllFileTypes);
       const FileType type = kAllFileTypes[number];
       const RandomMatrix matrix(type, pick(random, 1, 120), 32 * pick(random, 1, 20), random);

@@ -2,10 +2,29 @@
 // conserved, and every meter is what follows from the list of requests.
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <tuple>
 
 #include "tests/sim/policy_books.h"
 
 namespace turnstile::policy::sim {
+namespace {
+
+struct Held {
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t reading = 0;
+  std::int64_t waiting_tokens = 0;
+
+  void operator+=(const Held& other) {
+    running += other.running;
+    waiting += other.waiting;
+    reading += other.reading;
+    waiting_tokens += other.waiting_tokens;
+  }
+};
+
+}  // namespace
 
 bool Books::a_head_does_not_fit(Instant now, ClassIndex class_index,
                                 std::int64_t watermark_ppm) const {
@@ -47,28 +66,36 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
   if (counts.arrived != over + admission.queued() + admission.running()) {
     return "arrived is not refused + ended + queued + running";
   }
-  std::map<std::string, std::int64_t> running;
-  std::map<std::string, std::int64_t> waiting;
-  std::map<std::string, std::int64_t> reading;
-  std::map<std::string, std::int64_t> waiting_tokens;
+  // This runs after every step: names are put together once for all requests of a team and class.
+  std::map<std::tuple<std::string_view, std::string_view, ClassIndex>, Held> by_path;
   for (const auto& [id, request] : requests_) {
-    auto& stage = request.stage == Stage::Running   ? running
-                  : request.stage == Stage::Waiting ? waiting
-                                                    : reading;
-    for (const std::string& scope :
-         {"team/" + request.team, "dept/" + request.department,
-          "class/" + world_.policy->classes[request.class_index].name,
-          std::string("all")}) {
-      if (request.stage == Stage::Waiting && request.was_started) continue;  // holds no place
-      stage[scope] += 1;
-      stage[scope + "/" + world_.policy->classes[request.class_index].name] += 1;
-      if (request.stage == Stage::Waiting) waiting_tokens[scope] += request.prompt;
+    Held& held = by_path[{request.team, request.department, request.class_index}];
+    if (request.stage == Stage::Running) {
+      held.running += 1;
+    } else if (request.stage == Stage::Reading) {
+      held.reading += 1;
+    } else if (!request.was_started) {  // else it holds no place
+      held.waiting += 1;
+      held.waiting_tokens += request.prompt;
+    }
+  }
+  std::map<std::string, Held, std::less<>> by_scope;
+  for (const auto& [path, held] : by_path) {
+    const auto& [team, department, class_index] = path;
+    const std::string& name = world_.policy->classes[class_index].name;
+    for (std::string scope : {"team/" + std::string(team), "dept/" + std::string(department),
+                              "class/" + name, std::string("all")}) {
+      by_scope[scope] += held;
+      by_scope[(scope += '/') += name] += held;
     }
   }
   for (const MeterView& view : admission.meters(now, Admission::Detail::Shared)) {
-    const std::size_t slash = view.name.find('/');
-    const std::string kind = view.name.substr(0, slash);
-    const std::string scope = slash == std::string::npos ? "" : view.name.substr(slash + 1);
+    const std::string_view name = view.name;
+    const std::size_t slash = name.find('/');
+    const std::string_view kind = name.substr(0, slash);
+    const std::string scope(slash == std::string_view::npos ? "" : name.substr(slash + 1));
+    const auto found = by_scope.find(scope);
+    const Held held = found == by_scope.end() ? Held{} : found->second;
     std::int64_t least = 0;
     std::int64_t most = 0;
     if (kind == "kv_blocks") {
@@ -76,14 +103,14 @@ std::optional<std::string> Books::check_meters(Instant now, const Admission& adm
     } else if (kind == "sequence_slots") {
       least = most = slots_;
     } else if (kind == "inflight") {
-      least = most = running[scope];
+      least = most = held.running;
     } else if (kind == "inflight_by_class") {
-      least = most = running[scope];
+      least = most = held.running;
     } else if (kind == "queue_tokens") {
-      least = most = waiting_tokens[scope];
+      least = most = held.waiting_tokens;
     } else if (kind == "queue") {
-      least = waiting[scope];
-      most = waiting[scope] + reading[scope];  // a request may be read without a place
+      least = held.waiting;
+      most = held.waiting + held.reading;  // a request may be read without a place
     } else if (kind == "requests_per_minute") {
       least = most = rates_.at(scope).tokens_missing(now);
     } else if (kind == "tokens_per_minute") {

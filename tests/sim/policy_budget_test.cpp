@@ -11,6 +11,7 @@
 #include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
 #include "tests/sim/policy_world.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::policy::sim {
 namespace {
@@ -45,7 +46,8 @@ struct Spent {
   std::int64_t answers = 0;
 };
 
-// Forty clients ask again and again for two minutes, ten times a second when they are refused.
+// Forty clients ask again and again for two minutes (half of one under the address sanitizer), ten
+// times a second when they are refused.
 Spent run_forty(const std::string& charge, bool greedy) {
   Random random(greedy ? 2 : 1);
   Plant plant(policy_of("schema = 1\n[defaults]\nqueue_requests = 100\n[depts.main]\n[teams.lab]\n"
@@ -79,7 +81,7 @@ Spent run_forty(const std::string& charge, bool greedy) {
     plant.submit(std::move(next));
   };
   for (int i = 0; i < 40; ++i) plant.submit(ask());
-  plant.run(Instant{} + seconds(120));
+  plant.run(Instant{} + seconds(tests::kAddressSanitizer ? 30 : 120));
   EXPECT_FALSE(plant.failure());
   return spent;
 }

@@ -13,6 +13,7 @@
 #include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
 #include "tests/sim/policy_world.h"
+#include "tests/support/repeats.h"
 
 namespace turnstile::policy::sim {
 namespace {
@@ -21,6 +22,11 @@ using std::chrono::duration_cast;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+// A minute of a plant takes the address sanitizer seconds; the same code runs under each seed.
+constexpr std::uint64_t seeds_of(std::uint64_t in_a_plain_build) {
+  return tests::kAddressSanitizer ? 1 : in_a_plain_build;
+}
 
 KeyNode key_of(const std::string& id, const std::string& team) {
   KeyNode key;
@@ -93,7 +99,7 @@ std::vector<KeyNode> three_keys() {
 // Three classes at three times what the engine can do: demo does not notice, batch gets its floor
 // and no more. (Promotion by age fails this test.)
 TEST(PolicyLoad, DemoIsFlatAndBatchGetsItsFloorUnderThreeTimesTheLoad) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds_of(3); ++seed) {
     Random random(seed);
     Plant plant(policy_of(std::string(kThreeTeams) +
                           "[classes.interactive]\nwatermark = 0.6\nqueue_ttl = \"10m\"\n"
@@ -179,7 +185,7 @@ TEST(PolicyLoad, PredictionRefusesEarlyAndNotTooMany) {
   for (const double per_second : {26.0, 35.0}) {
     Overload total;
     Overload all_served;
-    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (std::uint64_t seed = 1; seed <= seeds_of(4); ++seed) {
       const Overload counts = run_overload(seed, per_second, "ttft = \"2s\"\n");
       total.offered += counts.offered;
       total.good += counts.good;

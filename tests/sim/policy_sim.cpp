@@ -91,7 +91,7 @@ class Simulation {
     }
     const RequestId id{++last_id_};
     const Instant deadline = now_ + resolved->timeouts.queue_ttl;
-    const std::string before = snapshot();
+    const auto before = snapshot();
     books_.counts.arrived += 1;
     const std::int64_t waiting = admission_->queued();
     if (random_.chance(20)) {
@@ -178,7 +178,8 @@ class Simulation {
   }
 
   // A refusal leaves no trace.
-  void refused(const Refusal& refusal, const std::string& before,
+  void refused(const Refusal& refusal,
+               const std::vector<std::pair<std::string, std::int64_t>>& before,
                std::optional<RequestId> shown) {
     books_.counts.refused += 1;
     note(10 + static_cast<std::uint64_t>(refusal.code));
@@ -311,7 +312,7 @@ class Simulation {
     if (ended_.empty()) return;
     last_event_ = "a second end";
     const RequestId id = ended_[pick(ended_.size())];
-    const std::string before = snapshot();
+    const auto before = snapshot();
     if (admission_.on_ended(now_, id, EndKind::Cancelled, {})) fail("a request ended twice");
     if (admission_.leave(now_, id)) fail("a request left after its end");
     admission_.on_tokens(now_, id, 5, 5);
@@ -393,15 +394,13 @@ class Simulation {
     }
   }
 
-  std::string snapshot() const {
-    std::string text;
-    for (const MeterView& view : admission_->meters(now_, Admission::Detail::WithKeys)) {
-      text += view.name;
-      text += '=';
-      text += std::to_string(view.committed);
-      text += ' ';
+  // What every meter holds, in their order.
+  std::vector<std::pair<std::string, std::int64_t>> snapshot() const {
+    std::vector<std::pair<std::string, std::int64_t>> held;
+    for (MeterView& view : admission_->meters(now_, Admission::Detail::WithKeys)) {
+      held.emplace_back(std::move(view.name), view.committed);
     }
-    return text;
+    return held;
   }
 
   std::size_t pick(std::size_t count) {
