@@ -9,11 +9,13 @@
 //   chance of guess i = product of the chances of guesses 0 .. i       (acceptance.h)
 //
 // Where guesses come from a draft model, m includes a sequence's share of the pass that makes one.
+// Where steps with guesses were watched, m is what they showed (guess_cost.h).
 //
 // Thread: pure values. Tests: tests/engine/draft_length_test.cpp.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "engine/acceptance.h"
 #include "engine/step_cost.h"
@@ -42,9 +44,10 @@ class DraftLength {
  public:
   // `work` is planned and yields `tokens`; nothing learned yet: a step costs as much as it does on
   // common machines, where six more rows double it. `sharing`: sequences that share the passes of a
-  // draft model which are still to be made; 0: the guesses are there.
+  // draft model which are still to be made; 0: the guesses are there. `guess_share`: what a guess
+  // costs in all, of the step, if that was seen.
   DraftLength(const StepCost& cost, const StepWork& work, std::uint32_t tokens,
-              std::uint32_t sharing = 0);
+              std::uint32_t sharing = 0, std::optional<double> guess_share = std::nullopt);
 
   // False when even a sure guess would lower the throughput.
   bool can_pay() const { return chance_needed() < 1.0; }
@@ -58,6 +61,7 @@ class DraftLength {
  private:
   double chance_needed() const;
 
+  double margin_;  // a guess must be worth so much more than its row
   double row_ms_;
   double draft_ms_ = 0.0;  // that making a guess takes
   double step_ms_;

@@ -124,6 +124,7 @@ Engine::State::State(std::unique_ptr<Model> given_model,
       sampling(tokenizer->vocab_size(), model_vocabulary,
                model->workers() != nullptr ? model->workers()->threads() : 1),
       drafter(std::move(given_drafter)) {
+  if (drafter && !drafter->is_free()) typical_acceptance = Acceptance::hopeful();
   // A slice has at least one row, a step at most one slice a sequence and max_num_seqs sequences.
   plan.slices.reserve(limits.max_num_seqs);
   plan.admitted.reserve(limits.max_num_seqs);
@@ -227,6 +228,10 @@ void Engine::step(StepOutput& out) {
 
 void Engine::observe_step(double duration_ms) {
   state_->scheduler.observe(state_->plan, duration_ms);
+  if (state_->drafter) {
+    state_->guess_cost.observe(state_->decode_step, duration_ms,
+                               state_->scheduler.cost().terms().kv_byte_ms);
+  }
 }
 
 const Limits& Engine::limits() const { return state_->limits; }

@@ -14,23 +14,46 @@ constexpr float kTypicalShare = 1.0F / 64.0F;
 // was of no use for a while is tried again.
 constexpr std::uint64_t kRequestsPerTrial = 8;
 
+// Of a draft model that has read all but the last tokens of these texts: one for each guess of the
+// longest draft and one for the token that ended it; the first also reads a guess that came true.
+double most_passes(std::span<Sequence* const> drafting) {
+  std::size_t longest = 0;
+  for (const Sequence* sequence : drafting) longest = std::max(longest, sequence->draft.size());
+  const double row_passes = kDraftRowPasses * static_cast<double>(drafting.size());
+  return static_cast<double>(longest + 1) * (1.0 + row_passes) + row_passes;
+}
+
 }  // namespace
 
 Acceptance Engine::State::first_acceptance(std::uint64_t arrival) const {
-  if (!drafter || drafter->is_free()) return Acceptance();
+  if (!drafter || drafter->is_free()) return typical_acceptance;
   return arrival % kRequestsPerTrial == 0 ? Acceptance::hopeful() : typical_acceptance;
 }
 
 // Guesses are made only in steps of decodes: a step with a chunk computes enough already.
 void Engine::State::plan_drafts() {
+  decode_step = {};
   if (!drafter || plan.slices.empty() || plan.prompt_rows > 0) return;
   const auto decodes = static_cast<std::uint32_t>(plan.slices.size());
-  const DraftLength undrafted(scheduler.cost(), plan.work, decodes,
-                              drafter->is_free() ? 0 : decodes);
+  decode_step.sequences = decodes;
+  decode_step.kv_bytes = plan.work.kv_bytes;
+  if (!guess_cost.may_guess(decodes)) return;
+  std::uint32_t most = limits.speculation.num_speculative_tokens;
+  const std::uint32_t sharing = drafter->is_free() ? 0 : decodes;
+  std::optional<double> share = guess_cost.guess_share(decodes);
+  DraftLength undrafted(scheduler.cost(), plan.work, decodes, sharing, share);
+  if (guess_cost.is_known() && (!share || (!undrafted.can_pay() && guess_cost.may_try()))) {
+    share.reset();
+    undrafted = DraftLength(scheduler.cost(), plan.work, decodes, sharing);
+    most = 1;
+  }
   if (!undrafted.can_pay()) return;
-  choose_drafting(undrafted);
-  plan.work.draft_passes = drafter->propose(drafting);
-  DraftLength length(scheduler.cost(), plan.work, decodes);
+  choose_drafting(undrafted, most);
+  decode_step.draft_passes = plan.work.draft_passes = drafter->propose(drafting);
+  decode_step.has_read = decode_step.draft_passes > most_passes(drafting);
+  // What was seen includes the passes of a draft model, which are over now.
+  if (sharing > 0) share.reset();
+  DraftLength length(scheduler.cost(), plan.work, decodes, 0, share);
   std::uint32_t rows_left = kMaxDraftRows;
   for (PlannedSlice& slice : plan.slices) {
     Sequence& sequence = *slice.sequence;
@@ -41,11 +64,11 @@ void Engine::State::plan_drafts() {
         scheduler.add_drafts(slice, length.choose(chances, guesses), plan);
     length.take(chances, planned);
     rows_left -= planned;
+    decode_step.guesses += planned;
   }
 }
 
-void Engine::State::choose_drafting(DraftLength length) {
-  const std::uint32_t most = limits.speculation.num_speculative_tokens;
+void Engine::State::choose_drafting(DraftLength length, std::uint32_t most) {
   std::uint32_t rows_left = kMaxDraftRows;
   drafting.clear();
   for (const PlannedSlice& slice : plan.slices) {
@@ -87,6 +110,7 @@ void Engine::State::judge_draft(const PlannedSlice& slice, std::size_t job, Step
   ++out.stats.drafts;
   out.stats.draft_tokens += slice.drafts;
   out.stats.accepted_tokens += static_cast<std::uint32_t>(results.size()) - 1;
+  decode_step.accepted += static_cast<std::uint32_t>(results.size()) - 1;
   scheduler.drop_drafts(sequence);
 }
 

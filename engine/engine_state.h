@@ -12,6 +12,7 @@
 #include "engine/draft_length.h"
 #include "engine/drafter.h"
 #include "engine/engine.h"
+#include "engine/guess_cost.h"
 #include "engine/scheduler.h"
 #include "engine/step_plan.h"
 #include "engine/step_sampling.h"
@@ -39,8 +40,8 @@ struct Engine::State {
   // Of a request that arrives.
   Acceptance first_acceptance(std::uint64_t arrival) const;
 
-  // Part of plan_drafts(): fills `drafting` and their draft_limit.
-  void choose_drafting(DraftLength length);
+  // Part of plan_drafts(): fills `drafting` and their draft_limit, at most `most`.
+  void choose_drafting(DraftLength length, std::uint32_t most);
 
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);
@@ -59,7 +60,9 @@ struct Engine::State {
   Scheduler scheduler;
   StepSampling sampling;
   std::unique_ptr<Drafter> drafter;  // null: no speculation
-  Acceptance typical_acceptance = Acceptance::hopeful();  // of the guesses of all sequences
+  Acceptance typical_acceptance;  // of the guesses of all sequences
+  GuessCost guess_cost;
+  DecodeStep decode_step;  // the step at hand, for guess_cost
   std::unordered_map<RequestId, std::unique_ptr<ActiveRequest>> requests;
   std::uint64_t arrivals = 0;
   std::vector<RequestId> cancelled;

@@ -114,6 +114,49 @@ TEST(ModelDrafter, HasReadWhatTheTextSaysAlsoAfterWrongGuesses) {
   EXPECT_GT(wrong, 5U);
 }
 
+// Guesses are declined while many others are there: the text goes on between two guesses.
+TEST(ModelDrafter, ReadsWhatWasSaidWhileNothingWasGuessed) {
+  const Request request = long_request();
+  std::vector<engine::TokenId> text = request.prompt;
+  const RequestResult alone = run_alone(request, decided());
+  text.insert(text.end(), alone.choices[0].tokens.begin(), alone.choices[0].tokens.end());
+  auto remembering = std::make_unique<RememberingModel>(decided());
+  RememberingModel& draft = *remembering;
+  Limits limits = drafting();
+  limits.max_num_seqs = 64;
+  limits.max_num_batched_tokens = 512;
+  limits.kv_cache_blocks = 2'000;
+  auto created = engine::Engine::create(std::make_unique<ToyModel>(decided()), toy_tokenizer(),
+                                        limits, std::move(remembering));
+  ASSERT_TRUE(created) << created.error();
+  EngineRun run(std::move(*created));
+  run.add(request);
+  Sums sums;
+  std::uint32_t declined = 0;
+  std::uint32_t drafts_before = 0;
+  while (run.has_work()) {
+    draft.first_text.clear();
+    run.step();
+    ++sums.steps;
+    sums.drafts += run.output().stats.drafts;
+    sums.draft_tokens += run.output().stats.draft_tokens;
+    sums.accepted += run.output().stats.accepted_tokens;
+    if (sums.steps == 15) {
+      drafts_before = sums.drafts;
+      for (engine::RequestId id = 2; id < 65; ++id) run.add(long_request(id, 7));
+    }
+    if (run.output().stats.running_sequences == 64) ++declined;
+    if (run.output().stats.running_sequences > 1 || draft.first_text.empty()) continue;
+    ASSERT_LE(draft.first_text.size(), text.size());
+    EXPECT_TRUE(std::equal(draft.first_text.begin(), draft.first_text.end(), text.begin()));
+  }
+  EXPECT_GT(declined, 3U);
+  EXPECT_GT(drafts_before, 0U);
+  EXPECT_GT(sums.drafts, drafts_before + 10U);
+  EXPECT_EQ(sums.accepted, sums.draft_tokens);
+  EXPECT_EQ(run.result(1).choices[0].tokens, alone.choices[0].tokens);
+}
+
 TEST(ModelDrafter, OfTheModelItselfEveryGuessComesTrue) {
   for (const float temperature : {0.0F, 1.0F}) {
     Request request = long_request();
@@ -193,6 +236,60 @@ TEST(ModelDrafter, TokensKeepTheirDistribution) {
     }
     EXPECT_LT(chi_square, 103.4) << "99.9 % of 63 degrees of freedom; guessing " << guessed;
   }
+}
+
+// A machine: what a row more takes in a step, and a pass of the draft model, in steps of one row.
+struct Machine {
+  double row = 0.1;
+  double pass = 0.1;
+};
+
+// The time that answers of one stream take, in steps of one row.
+double time_of_answers(EngineRun run, const Machine& machine, const ToyModelLog& draft_log) {
+  double time = 0.0;
+  for (engine::RequestId id = 0; id < 12; ++id) {
+    run.add(long_request(id));
+    while (run.has_work()) {
+      const std::size_t calls = draft_log.forward_calls;
+      const std::size_t rows = draft_log.rows;
+      run.step();
+      const auto passes = static_cast<double>(draft_log.forward_calls - calls);
+      const double read = static_cast<double>(draft_log.rows - rows) - passes;
+      const double step = 1.0 + machine.row * (run.output().stats.rows - 1.0) +
+                          machine.pass * (passes + 0.15 * read);
+      run.observe_step(5.0 * step);
+      time += step;
+    }
+  }
+  return time;
+}
+
+double gain_of_drafts(const ToyModelOptions& draft, const Machine& machine) {
+  ToyModelOptions model = decided();
+  model.habit = draft.habit;
+  ToyModelLog draft_log;
+  const double with = time_of_answers(
+      EngineRun(toy_engine_with_draft(drafting(6), model, draft, nullptr, &draft_log)), machine,
+      draft_log);
+  const double without =
+      time_of_answers(EngineRun(toy_engine(roomy_limits(), model)), machine, ToyModelLog());
+  return without / with;
+}
+
+TEST(ModelDrafter, IsNeverMuchSlowerThanNoneWhateverItCosts) {
+  for (const ToyModelOptions& draft : {decided(), stranger(5.0F), stranger()}) {
+    for (const double row : {0.03, 0.15, 0.85}) {
+      for (const double pass : {0.02, 0.25, 0.75, 1.5}) {
+        EXPECT_GT(gain_of_drafts(draft, {.row = row, .pass = pass}), 0.98)
+            << "habit " << draft.habit << ", a row " << row << ", a pass " << pass;
+      }
+    }
+  }
+}
+
+TEST(ModelDrafter, ThatIsFastAndRightPays) {
+  EXPECT_GT(gain_of_drafts(decided(), {.row = 0.03, .pass = 0.02}), 2.0);
+  EXPECT_GT(gain_of_drafts(decided(), {.row = 0.15, .pass = 0.25}), 1.4);
 }
 
 TEST(ModelDrafter, GuessesForAllSequencesInTheSamePasses) {
