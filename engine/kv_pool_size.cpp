@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/block_table.h"
 #include "engine/memory_text.h"
-#include "kernels/kv_block.h"
 
 namespace turnstile::engine {
 namespace {
-
-std::size_t blocks_for(std::size_t tokens) {
-  constexpr std::size_t kBlockTokens = kernels::kKvBlockTokens;
-  return (tokens + kBlockTokens - 1) / kBlockTokens;
-}
 
 std::size_t unwritten_bytes(const KvPoolFacts& facts) {
   if (!facts.left_bytes) return kPoolBytesUnknown;

@@ -9,8 +9,7 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kMinusInfinity = -kInfinity;
+constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -26,8 +25,8 @@ void LogitsRow::scan(std::span<const float> row) {
   assert(row.size() == weights_.size() && "a row has the vocabulary's size");
   row_ = row;
   const std::int32_t magnitude = row_loops().scan(row, tile_best_.data());
-  all_finite_ = magnitude < std::bit_cast<std::int32_t>(kInfinity);
-  best_ = kMinusInfinity;
+  all_finite_ = magnitude < std::bit_cast<std::int32_t>(-kNoLogit);
+  best_ = kNoLogit;
   for (const float best : tile_best_) best_ = std::max(best_, best);
 }
 
@@ -39,7 +38,7 @@ TokenId LogitsRow::best_token() const {
 }
 
 float LogitsRow::top_bound(std::size_t k) {
-  if (k > tile_best_.size()) return kMinusInfinity;
+  if (k > tile_best_.size()) return kNoLogit;
   tile_best_copy_ = tile_best_;
   const auto kth = tile_best_copy_.begin() + static_cast<std::ptrdiff_t>(k - 1);
   std::nth_element(tile_best_copy_.begin(), kth, tile_best_copy_.end(), std::greater<>());
@@ -85,7 +84,7 @@ double LogitsRow::keep_through(const Candidate& last) {
   const std::size_t behind = std::size_t{last.token} + 1;
   row_loops().drop(row_.first(behind), weights_.data(), last.logit, false);
   row_loops().drop(row_.subspan(behind), weights_.data() + behind, last.logit, true);
-  row_loops().reach(row_, weights_.data(), kMinusInfinity, tile_weight_.data());
+  row_loops().reach(row_, weights_.data(), kNoLogit, tile_weight_.data());
   double sum = 0.0;
   for (const float tile : tile_weight_) sum += static_cast<double>(tile);
   return sum;

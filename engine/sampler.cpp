@@ -10,7 +10,7 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 // Penalties and biases in range may still overflow a float; differences of two bounded logits
 // divided by the least temperature do not.
@@ -45,7 +45,7 @@ std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
     append_top(log_sum, *input.params.top_logprobs, top);
   }
   if (adjust(logits, input)) row_.scan(adjusted_);
-  if (row_.best_logit() == kMinusInfinity) return std::nullopt;
+  if (row_.best_logit() == kMasked) return std::nullopt;
 
   SampledToken sampled;
   sampled.token = input.params.temperature < kLeastTemperature ? row_.best_token() : draw(input);
@@ -73,7 +73,7 @@ bool Sampler::adjust(std::span<const float> logits, const SampleInput& input) {
     }
     logit = bounded(logit);
   }
-  for (const TokenId token : input.masked) adjusted_[token] = kMinusInfinity;
+  for (const TokenId token : input.masked) adjusted_[token] = kMasked;
   return true;
 }
 
@@ -99,8 +99,8 @@ TokenId Sampler::draw(const SampleInput& input) {
   if (has_min_p || has_top_k) {
     const float min_p_bound =
         has_min_p ? row_.best_logit() + params.temperature * std::log(params.min_p)
-                  : kMinusInfinity;
-    const float top_k_bound = has_top_k ? row_.top_bound(params.top_k) : kMinusInfinity;
+                  : kMasked;
+    const float top_k_bound = has_top_k ? row_.top_bound(params.top_k) : kMasked;
     row_.gather(std::max(min_p_bound, top_k_bound), candidates_);
     if (has_top_k) keep_top_k(params.top_k);
     for (Candidate& c : candidates_) {
@@ -114,7 +114,7 @@ TokenId Sampler::draw(const SampleInput& input) {
     if (!has_top_p) return row_.token_at(uniform * row_sum);
     const double wanted = static_cast<double>(params.top_p) * row_sum;
     const float guess = gather_likely_nucleus();
-    if (guess > kMinusInfinity && sum_candidates() < wanted) {
+    if (guess > kMasked && sum_candidates() < wanted) {
       return draw_from_wide_nucleus(params, guess, wanted, uniform);
     }
     keep_top_p(wanted, inverse_temperature);

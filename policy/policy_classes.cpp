@@ -29,11 +29,6 @@ constexpr std::int64_t kMostFloors = kPpm / 2;  // so that strict classes still 
 // Where the other of two that conflict stands when the file does not say it.
 constexpr std::string_view kBuiltIn = " (built in)";
 
-template <typename T>
-void assign(T& target, const std::optional<T>& value) {
-  if (value) target = *value;
-}
-
 void read_prefill_timeout(PolicyNotes& notes, const DocumentValue& table, std::string_view path,
                           Timeouts& timeouts) {
   if (!is_table(table, path, notes)) return;

@@ -29,11 +29,6 @@ constexpr std::array<std::string_view, 3> kCharges = {"max", "live", "hard"};
 // team could fill the whole queue.
 constexpr std::int64_t kTeamQueueRequests = 64;
 
-template <typename T>
-void assign(T& target, std::optional<T> value) {
-  if (value) target = std::move(*value);
-}
-
 std::optional<Charge> read_charge(PolicyNotes& notes, const DocumentValue& value,
                                   std::string_view path) {
   const auto text = read_text(value, path, notes);

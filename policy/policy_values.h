@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "policy/instant.h"
@@ -38,6 +39,12 @@ std::optional<std::string> read_text(const DocumentValue& value, std::string_vie
                                      PolicyNotes& notes);
 std::optional<std::vector<std::string>> read_text_list(const DocumentValue& value,
                                                        std::string_view path, PolicyNotes& notes);
+
+// Takes over what one of these functions read.
+template <typename T>
+void assign(T& target, std::optional<T> value) {
+  if (value) target = std::move(*value);
+}
 
 // A fraction in decimal notation for messages, without trailing zeros.
 std::string as_decimal(std::int64_t numerator, std::int64_t parts);

@@ -25,7 +25,7 @@ constexpr const char* kVectorTypes = "F32, F16 and BF16";
 constexpr const char* kMatrixTypes =
     "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL";
 
-tl::unexpected<LoadError> tensor_error(std::string_view name, std::string what) {
+tl::unexpected<LoadError> wrong_tensor(std::string_view name, std::string what) {
   return tl::unexpected(LoadError{"tensor " + std::string(name), std::move(what)});
 }
 
@@ -77,19 +77,19 @@ tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed
   plan.tensor = file.find_tensor(need.name);
   if (plan.tensor == nullptr) {
     if (need.optional) return plan;
-    return tensor_error(need.name, "is missing");
+    return wrong_tensor(need.name, "is missing");
   }
   const auto type = kernel_type(plan.tensor->type);
   if (!type || (need.vector && kernels::is_quantised(kernels::panel_type(*type)))) {
     const auto info = find_gguf_type(plan.tensor->type);
     const std::string name = info ? std::string(info->name) : std::to_string(plan.tensor->type);
-    return tensor_error(need.name, "has type " + name + "; supported here are " +
+    return wrong_tensor(need.name, "has type " + name + "; supported here are " +
                                        (need.vector ? kVectorTypes : kMatrixTypes));
   }
   plan.type = *type;
   const std::vector<std::uint64_t> shape = needed_shape(need);
   if (plan.tensor->shape != shape) {
-    return tensor_error(need.name, "has shape " + shape_text(plan.tensor->shape) +
+    return wrong_tensor(need.name, "has shape " + shape_text(plan.tensor->shape) +
                                        "; the model's keys ask for " + shape_text(shape));
   }
   // A row that is no whole number of blocks cannot be: the reader has refused it.
@@ -141,7 +141,7 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
       total_bytes += plan->tensor->data.size();
       plan->offset = arena_bytes;
       if (plan->bytes > kMaxArenaBytes || arena_bytes > kMaxArenaBytes - plan->bytes) {
-        return tensor_error(need.name, "would make the model larger than 64 TiB");
+        return wrong_tensor(need.name, "would make the model larger than 64 TiB");
       }
       arena_bytes += (plan->bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
     }
@@ -149,7 +149,7 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
   }
   for (const GgufTensor& tensor : file.tensors()) {
     if (!needed.contains(tensor.name)) {
-      return tensor_error(tensor.name, "is not part of the llama model that this build runs");
+      return wrong_tensor(tensor.name, "is not part of the llama model that this build runs");
     }
   }
 

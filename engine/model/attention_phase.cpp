@@ -11,9 +11,9 @@ namespace {
 // Wanted of few rows. More would balance better and cost a tile's set-up each.
 constexpr int kItemsPerThread = 8;
 // Up to this many rows the caller merges alone: it takes less time than a barrier.
-constexpr int kSerialRows = 4;
+constexpr int kSerialMergeRows = 4;
 
-std::size_t index(int value) { return static_cast<std::size_t>(value); }
+std::size_t offset(int value) { return static_cast<std::size_t>(value); }
 
 int rows_of(const AttentionTile& tile) { return tile.row_end - tile.row_begin; }
 
@@ -22,12 +22,12 @@ int chunks_of(const AttentionTile& tile) {
 }
 
 kernels::AttentionRows attention_rows(const LlamaStep& step, const AttentionTile& tile) {
-  const std::size_t qkv_stride = index(step.config.q_width() + 2 * step.config.kv_width());
-  const std::size_t out_stride = index(step.config.q_width());
+  const std::size_t qkv_stride = offset(step.config.q_width() + 2 * step.config.kv_width());
+  const std::size_t out_stride = offset(step.config.q_width());
   kernels::AttentionRows rows;
-  rows.q = step.work.qkv + index(tile.first_row) * qkv_stride;
+  rows.q = step.work.qkv + offset(tile.first_row) * qkv_stride;
   rows.q_stride = qkv_stride;
-  rows.out = step.work.attended.f32 + index(tile.first_row) * out_stride;
+  rows.out = step.work.attended.f32 + offset(tile.first_row) * out_stride;
   rows.out_stride = out_stride;
   rows.rows = static_cast<int>(tile.slice->tokens.size());
   rows.q_heads = step.config.q_heads;
@@ -55,7 +55,7 @@ void attend_in_ranges(const LlamaStep& step, const std::byte* layer_kv,
                       std::span<const AttentionTile> tiles, int range_count) {
   const int kv_heads = step.config.kv_heads;
   const std::size_t row_floats =
-      index(step.config.q_heads * step.work.part_chunks) *
+      offset(step.config.q_heads * step.work.part_chunks) *
       kernels::attention_part_floats(step.config.head_dim);
   // Tiles of few rows: each row has a place of its own among the parts.
   std::array<kernels::AttentionRows, StepWorkspace::kSplitRows> rows_of_tile;
@@ -66,30 +66,30 @@ void attend_in_ranges(const LlamaStep& step, const std::byte* layer_kv,
   int row_count = 0;
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     rows_of_tile[t] = attention_rows(step, tiles[t]);
-    rows_of_tile[t].parts = step.work.attention_parts + index(row_count) * row_floats;
+    rows_of_tile[t].parts = step.work.attention_parts + offset(row_count) * row_floats;
     rows_of_tile[t].parts_row = tiles[t].row_begin;
     rows_of_tile[t].part_chunks = step.work.part_chunks;
     for (int row = tiles[t].row_begin; row < tiles[t].row_end; ++row) {
-      places[index(row_count++)] = {static_cast<int>(t), row};
+      places[offset(row_count++)] = {static_cast<int>(t), row};
     }
   }
   const int items_of_tile = kv_heads * range_count;
   step.pool.run(static_cast<int>(tiles.size()) * items_of_tile, [&](int item, int worker) {
-    const AttentionTile& tile = tiles[index(item / items_of_tile)];
+    const AttentionTile& tile = tiles[offset(item / items_of_tile)];
     const int range = item % range_count;
     const int chunks = chunks_of(tile);
-    kernels::AttentionRows rows = rows_of_tile[index(item / items_of_tile)];
+    kernels::AttentionRows rows = rows_of_tile[offset(item / items_of_tile)];
     rows.chunk_begin = chunks * range / range_count;
     rows.chunk_end = chunks * (range + 1) / range_count;
     if (rows.chunk_begin == rows.chunk_end) return;
     step.table.attend(step.kv_layout, layer_kv, rows, item % items_of_tile / range_count,
-                      tile.row_begin, tile.row_end, step.work.workers[index(worker)].attention);
+                      tile.row_begin, tile.row_end, step.work.workers[offset(worker)].attention);
   });
   const auto merge = [&](int place, int) {
-    kernels::merge_attention_parts(step.kv_layout, rows_of_tile[index(places[index(place)].tile)],
-                                   places[index(place)].row);
+    kernels::merge_attention_parts(step.kv_layout, rows_of_tile[offset(places[offset(place)].tile)],
+                                   places[offset(place)].row);
   };
-  if (row_count > kSerialRows) {
+  if (row_count > kSerialMergeRows) {
     step.pool.run(row_count, merge);
   } else {
     for (int place = 0; place < row_count; ++place) merge(place, 0);
@@ -105,10 +105,10 @@ void attend_rows(const LlamaStep& step, int layer, std::span<const AttentionTile
   if (range_count > 1) return attend_in_ranges(step, layer_kv, tiles, range_count);
   const int kv_heads = step.config.kv_heads;
   step.pool.run(static_cast<int>(tiles.size()) * kv_heads, [&](int item, int worker) {
-    const AttentionTile& tile = tiles[index(item / kv_heads)];
+    const AttentionTile& tile = tiles[offset(item / kv_heads)];
     step.table.attend(step.kv_layout, layer_kv, attention_rows(step, tile), item % kv_heads,
                       tile.row_begin, tile.row_end,
-                      step.work.workers[index(worker)].attention);
+                      step.work.workers[offset(worker)].attention);
   });
 }
 

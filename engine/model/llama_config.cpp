@@ -12,13 +12,13 @@ namespace {
 template <typename T>
 using Result = tl::expected<T, LoadError>;
 
-tl::unexpected<LoadError> key_error(std::string_view key, std::string what) {
+tl::unexpected<LoadError> wrong_key(std::string_view key, std::string what) {
   return tl::unexpected(LoadError{"key " + std::string(key), std::move(what)});
 }
 
 Result<int> bounded(std::string_view key, std::uint64_t value, std::uint64_t max) {
   if (value < 1 || value > max) {
-    return key_error(key, "is " + std::to_string(value) + "; it must be 1 to " +
+    return wrong_key(key, "is " + std::to_string(value) + "; it must be 1 to " +
                               std::to_string(max));
   }
   return static_cast<int>(value);
@@ -67,7 +67,7 @@ Result<void> check_architecture(const GgufFile& file) {
   const auto architecture = file.require_string("general.architecture");
   if (!architecture) return tl::unexpected(architecture.error());
   if (*architecture != "llama") {
-    return key_error("general.architecture", "is '" + std::string(architecture->substr(0, 64)) +
+    return wrong_key("general.architecture", "is '" + std::string(architecture->substr(0, 64)) +
                                                  "'; this build runs 'llama' only");
   }
   return {};
@@ -91,20 +91,20 @@ Result<void> refuse_other_mathematics(const GgufFile& file) {
   for (const std::string_view key : kUnsupported) {
     if (!file.has_key(key)) continue;
     const bool zero = file.get_uint(key) == std::uint64_t{0} || file.get_float(key) == 0.0;
-    if (!zero) return key_error(key, "asks for a variant of the llama model that is not supported");
+    if (!zero) return wrong_key(key, "asks for a variant of the llama model that is not supported");
   }
   return {};
 }
 
 Result<void> check_heads(const GgufFile& file, LlamaConfig& config) {
   if (config.q_heads % config.kv_heads != 0) {
-    return key_error("llama.attention.head_count_kv",
+    return wrong_key("llama.attention.head_count_kv",
                      "is " + std::to_string(config.kv_heads) + ", which does not divide the " +
                          std::to_string(config.q_heads) + " heads of llama.attention.head_count");
   }
   if (!file.has_key("llama.attention.key_length")) {
     if (config.hidden % config.q_heads != 0) {
-      return key_error("llama.attention.head_count",
+      return wrong_key("llama.attention.head_count",
                        "is " + std::to_string(config.q_heads) +
                            ", which does not divide llama.embedding_length " +
                            std::to_string(config.hidden) +
@@ -113,7 +113,7 @@ Result<void> check_heads(const GgufFile& file, LlamaConfig& config) {
     config.head_dim = config.hidden / config.q_heads;
   }
   if (config.head_dim % 8 != 0 || config.head_dim > static_cast<int>(LlamaLimits::kMaxHeadDim)) {
-    return key_error(file.has_key("llama.attention.key_length") ? "llama.attention.key_length"
+    return wrong_key(file.has_key("llama.attention.key_length") ? "llama.attention.key_length"
                                                                 : "llama.attention.head_count",
                      "gives heads of " + std::to_string(config.head_dim) +
                          " values; supported are multiples of 8 up to " +
@@ -125,7 +125,7 @@ Result<void> check_heads(const GgufFile& file, LlamaConfig& config) {
                   config.head_dim);
   if (reader.error()) return tl::unexpected(*reader.error());
   if (value_dim != config.head_dim) {
-    return key_error("llama.attention.value_length",
+    return wrong_key("llama.attention.value_length",
                      "is " + std::to_string(value_dim) + " but keys have " +
                          std::to_string(config.head_dim) + " values; they must be equal");
   }
@@ -136,7 +136,7 @@ Result<double> positive_float(const GgufFile& file, std::string_view key, double
   const auto value = file.require_float(key);
   if (!value) return tl::unexpected(value.error());
   if (!(std::isfinite(*value) && *value > 0.0 && *value <= max)) {
-    return key_error(key, "is " + std::to_string(*value) + "; it must be above 0 and at most " +
+    return wrong_key(key, "is " + std::to_string(*value) + "; it must be above 0 and at most " +
                               std::to_string(max));
   }
   return *value;
@@ -150,7 +150,7 @@ Result<double> read_position_scale(const GgufFile& file) {
   }
   if (!file.has_key(kType)) {
     if (file.has_key(kFactor)) {
-      return key_error(kFactor, "is set without llama.rope.scaling.type");
+      return wrong_key(kFactor, "is set without llama.rope.scaling.type");
     }
     return 1.0;
   }
@@ -158,7 +158,7 @@ Result<double> read_position_scale(const GgufFile& file) {
   if (!type) return tl::unexpected(type.error());
   if (*type == "none") return 1.0;
   if (*type == "linear") return positive_float(file, kFactor, 1e6);
-  return key_error(kType, "is '" + std::string(type->substr(0, 64)) +
+  return wrong_key(kType, "is '" + std::string(type->substr(0, 64)) +
                               "'; supported are 'none', 'linear' and the tensor rope_freqs.weight");
 }
 
@@ -168,7 +168,7 @@ Result<void> read_rope(const GgufFile& file, LlamaConfig& config) {
                   config.head_dim);
   if (reader.error()) return tl::unexpected(*reader.error());
   if (config.rotary_dim % 2 != 0 || config.rotary_dim > config.head_dim) {
-    return key_error("llama.rope.dimension_count",
+    return wrong_key("llama.rope.dimension_count",
                      "is " + std::to_string(config.rotary_dim) +
                          "; it must be even and at most the head size " +
                          std::to_string(config.head_dim));
@@ -206,13 +206,13 @@ Result<void> read_vocabulary(const GgufFile& file, LlamaConfig& config) {
   reader.optional(stated, "llama.vocab_size", LlamaLimits::kMaxVocabulary, config.vocab);
   if (reader.error()) return tl::unexpected(*reader.error());
   if (stated != config.vocab) {
-    return key_error("llama.vocab_size", "is " + std::to_string(stated) +
+    return wrong_key("llama.vocab_size", "is " + std::to_string(stated) +
                                              " but token_embd.weight has " +
                                              std::to_string(config.vocab) + " rows");
   }
   const auto tokens = file.get_strings("tokenizer.ggml.tokens");
   if (tokens && tokens->size() != rows) {
-    return key_error("tokenizer.ggml.tokens", "has " + std::to_string(tokens->size()) +
+    return wrong_key("tokenizer.ggml.tokens", "has " + std::to_string(tokens->size()) +
                                                   " entries but token_embd.weight has " +
                                                   std::to_string(config.vocab) + " rows");
   }

@@ -15,10 +15,6 @@
 namespace turnstile::engine {
 namespace {
 
-bool is_given_true(const Value* value) { return value != nullptr && value->is_true(); }
-
-bool is_present(const Value* value) { return value != nullptr && !value->is_none(); }
-
 Value filter_tojson(RenderContext& context, const Value& input, const Arguments& arguments) {
   const auto given = bind_arguments(context, arguments, "tojson",
                                     {"ensure_ascii", "indent", "separators", "sort_keys"});

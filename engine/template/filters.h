@@ -24,6 +24,10 @@ const FilterFunction* find_filter(std::string_view name);
 // In sequence_filters.cpp: filters that take a list or dict apart.
 std::vector<FilterFunction> sequence_filters();
 
+// Of an argument that may be left out (nullptr).
+inline bool is_given_true(const Value* value) { return value != nullptr && value->is_true(); }
+inline bool is_present(const Value* value) { return value != nullptr && !value->is_none(); }
+
 // What `attribute=` arguments mean: "a.b" or 0. Keys before methods, undefined where absent.
 Value item_at_path(RenderContext& context, const Value& object, const Value& path);
 

@@ -21,7 +21,7 @@ constexpr std::string_view kPreKey = "tokenizer.ggml.pre";
 constexpr std::array<std::string_view, 5> kEndNames = {"<|endoftext|>", "<|im_end|>", "<|eot_id|>",
                                                        "<|end|>", "<end_of_turn>"};
 
-tl::unexpected<LoadError> key_error(std::string_view key, std::string what) {
+tl::unexpected<LoadError> bad_vocab(std::string_view key, std::string what) {
   return tl::unexpected(LoadError{"key " + std::string(key), std::move(what)});
 }
 
@@ -59,15 +59,15 @@ tl::expected<std::vector<TokenType>, LoadError> read_types(const GgufFile& file,
   std::vector<TokenType> types;
   if (!file.has_key(kTypesKey)) return types;
   const auto numbers = file.get_ints(kTypesKey);
-  if (!numbers) return key_error(kTypesKey, "must be an array of integers");
+  if (!numbers) return bad_vocab(kTypesKey, "must be an array of integers");
   if (numbers->size() != token_count) {
-    return key_error(kTypesKey, "has " + std::to_string(numbers->size()) + " entries for " +
+    return bad_vocab(kTypesKey, "has " + std::to_string(numbers->size()) + " entries for " +
                                     std::to_string(token_count) + " tokens");
   }
   types.reserve(token_count);
   for (std::size_t i = 0; i < numbers->size(); ++i) {
     if ((*numbers)[i] < 1 || (*numbers)[i] > 6) {
-      return key_error(kTypesKey, "token " + std::to_string(i) + " has type " +
+      return bad_vocab(kTypesKey, "token " + std::to_string(i) + " has type " +
                                       std::to_string((*numbers)[i]) + " (1 to 6 are known)");
     }
     types.push_back(static_cast<TokenType>((*numbers)[i]));
@@ -81,7 +81,7 @@ tl::expected<std::optional<TokenId>, LoadError> read_id(const GgufFile& file, st
   const auto id = file.require_uint(key);
   if (!id) return tl::unexpected(id.error());
   if (*id >= token_count) {
-    return key_error(key, std::to_string(*id) + " is not below the vocabulary size " +
+    return bad_vocab(key, std::to_string(*id) + " is not below the vocabulary size " +
                               std::to_string(token_count));
   }
   return std::optional<TokenId>(static_cast<TokenId>(*id));
@@ -94,18 +94,18 @@ tl::expected<Tokenizer, LoadError> Tokenizer::from_gguf(const GgufFile& file) {
   const auto model = file.require_string(kModelKey);
   if (!model) return tl::unexpected(model.error());
   if (*model != "gpt2") {
-    return key_error(kModelKey,
+    return bad_vocab(kModelKey,
                      "tokenizer '" + std::string(*model) + "' is not supported (gpt2 is)");
   }
   TokenizerParts parts;
   auto tokens = file.get_strings(kTokensKey);
-  if (!tokens) return key_error(kTokensKey, "must be an array of strings");
+  if (!tokens) return bad_vocab(kTokensKey, "must be an array of strings");
   parts.tokens = std::move(*tokens);
   auto types = read_types(file, parts.tokens.size());
   if (!types) return tl::unexpected(std::move(types.error()));
   parts.types = std::move(*types);
   auto merges = file.get_strings(kMergesKey);
-  if (!merges) return key_error(kMergesKey, "must be an array of strings");
+  if (!merges) return bad_vocab(kMergesKey, "must be an array of strings");
   parts.merges = std::move(*merges);
   if (file.has_key(kPreKey)) {
     const auto name = file.require_string(kPreKey);
@@ -132,7 +132,7 @@ tl::expected<Tokenizer, LoadError> Tokenizer::from_parts(const TokenizerParts& p
   Tokenizer tokenizer;
   const auto pre = find_pre_tokenizer(parts.pre_tokenizer);
   if (!pre) {
-    return key_error(kPreKey, "pre-tokenizer '" + std::string(parts.pre_tokenizer) +
+    return bad_vocab(kPreKey, "pre-tokenizer '" + std::string(parts.pre_tokenizer) +
                                   "' is not supported (gpt-2, default, smollm and starcoder are)");
   }
   tokenizer.pre_tokenizer_ = *pre;
@@ -152,12 +152,12 @@ tl::expected<Tokenizer, LoadError> Tokenizer::from_parts(const TokenizerParts& p
 tl::expected<void, LoadError> Tokenizer::add_tokens(const TokenizerParts& parts) {
   const std::size_t count = parts.tokens.size();
   if (count == 0 || count > TokenizerLimits::kMaxVocabulary) {
-    return key_error(kTokensKey, std::to_string(count) + " tokens (1 to " +
+    return bad_vocab(kTokensKey, std::to_string(count) + " tokens (1 to " +
                                      std::to_string(TokenizerLimits::kMaxVocabulary) +
                                      " are allowed)");
   }
   if (!parts.types.empty() && parts.types.size() != count) {
-    return key_error(kTypesKey, "has not one entry per token");
+    return bad_vocab(kTypesKey, "has not one entry per token");
   }
   types_ = parts.types;
   types_.resize(count, TokenType::Normal);
@@ -167,12 +167,12 @@ tl::expected<void, LoadError> Tokenizer::add_tokens(const TokenizerParts& parts)
   for (std::size_t id = 0; id < count; ++id) {
     const std::string_view spelled = parts.tokens[id];
     if (spelled.size() > TokenizerLimits::kMaxTokenBytes) {
-      return key_error(kTokensKey, "token " + std::to_string(id) + " has " +
+      return bad_vocab(kTokensKey, "token " + std::to_string(id) + " has " +
                                        std::to_string(spelled.size()) + " bytes (limit " +
                                        std::to_string(TokenizerLimits::kMaxTokenBytes) + ")");
     }
     if (bytes_.size() + spelled.size() > std::numeric_limits<std::uint32_t>::max()) {
-      return key_error(kTokensKey, "all tokens together have more than 4 GiB");
+      return bad_vocab(kTokensKey, "all tokens together have more than 4 GiB");
     }
     append_token_bytes(spelled, types_[id], bytes_);
     begins_.push_back(static_cast<std::uint32_t>(bytes_.size()));
@@ -190,7 +190,7 @@ tl::expected<void, LoadError> Tokenizer::add_tokens(const TokenizerParts& parts)
 tl::expected<void, LoadError> Tokenizer::add_special_tokens(const TokenizerParts& parts) {
   for (const auto& id : {parts.bos, parts.eos, parts.eot}) {
     if (id && *id >= vocab_size()) {
-      return key_error("tokenizer.ggml", "a bos, eos or eot id is not below the vocabulary size");
+      return bad_vocab("tokenizer.ggml", "a bos, eos or eot id is not below the vocabulary size");
     }
   }
   bos_ = parts.bos;
@@ -204,7 +204,7 @@ tl::expected<void, LoadError> Tokenizer::add_special_tokens(const TokenizerParts
     if (types_[id] != TokenType::Control && types_[id] != TokenType::UserDefined) continue;
     const std::string_view name = token_bytes(id);
     if (name.empty() || name.size() > TokenizerLimits::kMaxSpecialTokenBytes) {
-      return key_error(kTokensKey, "special token " + std::to_string(id) + " has " +
+      return bad_vocab(kTokensKey, "special token " + std::to_string(id) + " has " +
                                        std::to_string(name.size()) + " bytes (1 to " +
                                        std::to_string(TokenizerLimits::kMaxSpecialTokenBytes) +
                                        " are allowed)");
@@ -231,7 +231,7 @@ tl::expected<void, LoadError> Tokenizer::add_merges(const TokenizerParts& parts)
     const std::size_t gap = merge.find(' ');
     if (gap == std::string_view::npos || gap == 0 || gap + 1 == merge.size() ||
         merge.find(' ', gap + 1) != std::string_view::npos) {
-      return key_error(kMergesKey, "merge " + std::to_string(rank) +
+      return bad_vocab(kMergesKey, "merge " + std::to_string(rank) +
                                        " is not two symbols with one space between them");
     }
     joined.assign(merge.substr(0, gap)).append(merge.substr(gap + 1));
@@ -239,7 +239,7 @@ tl::expected<void, LoadError> Tokenizer::add_merges(const TokenizerParts& parts)
     const auto right = ids.find(merge.substr(gap + 1));
     const auto result = ids.find(joined);
     if (left == ids.end() || right == ids.end() || result == ids.end()) {
-      return key_error(kMergesKey, "merge " + std::to_string(rank) +
+      return bad_vocab(kMergesKey, "merge " + std::to_string(rank) +
                                        " names a token that is not in the vocabulary");
     }
     merges_.insert(left->second, right->second, {static_cast<std::uint32_t>(rank), result->second});

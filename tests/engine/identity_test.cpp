@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/block_table.h"
 #include "engine/loader/gguf.h"
 #include "engine/model/llama.h"
 #include "tests/support/golden_files.h"
@@ -32,16 +33,12 @@ using kernels::kKvBlockTokens;
 constexpr std::size_t kStepRows = 96;
 constexpr std::size_t kStepSlices = 32;
 
-struct Text {
+struct CrowdText {
   std::vector<TokenId> ids;
   std::size_t parent = 0;          // shares its first `shared` ids; itself when none
   std::size_t shared = 0;
   std::vector<std::vector<float>> logits;  // after each position, computed alone
 };
-
-std::size_t blocks_for(std::size_t tokens) {
-  return (tokens + kKvBlockTokens - 1) / kKvBlockTokens;
-}
 
 class Random {
  public:
@@ -57,11 +54,11 @@ class Random {
   std::mt19937 engine_;
 };
 
-std::vector<Text> random_texts(std::size_t count, std::size_t max_tokens, std::size_t vocab,
+std::vector<CrowdText> random_texts(std::size_t count, std::size_t max_tokens, std::size_t vocab,
                                Random& random) {
-  std::vector<Text> texts(count);
+  std::vector<CrowdText> texts(count);
   for (std::size_t t = 0; t < count; ++t) {
-    Text& text = texts[t];
+    CrowdText& text = texts[t];
     text.parent = t;
     if (t > 0 && random.chance(60)) {
       text.parent = random.below(t);
@@ -75,10 +72,10 @@ std::vector<Text> random_texts(std::size_t count, std::size_t max_tokens, std::s
   return texts;
 }
 
-void compute_alone(LlamaModel& model, std::vector<Text>& texts, std::size_t max_tokens) {
-  std::vector<BlockId> blocks(blocks_for(max_tokens));
+void compute_alone(LlamaModel& model, std::vector<CrowdText>& texts, std::size_t max_tokens) {
+  std::vector<BlockId> blocks(engine::blocks_for(max_tokens));
   std::iota(blocks.begin(), blocks.end(), BlockId{0});
-  for (Text& text : texts) {
+  for (CrowdText& text : texts) {
     for (std::size_t i = 0; i < text.ids.size(); ++i) {
       const engine::StepSlice slice{std::span(text.ids).subspan(i, 1),
                                     static_cast<std::uint32_t>(i), blocks, true};
@@ -91,7 +88,8 @@ void compute_alone(LlamaModel& model, std::vector<Text>& texts, std::size_t max_
 // Runs all texts to their ends in random steps and compares every row of logits.
 class Crowd {
  public:
-  Crowd(LlamaModel& model, const std::vector<Text>& texts, std::size_t pool_blocks, Random& random)
+  Crowd(LlamaModel& model, const std::vector<CrowdText>& texts, std::size_t pool_blocks,
+        Random& random)
       : model_(model), texts_(texts), random_(random), runs_(texts.size()) {
     free_.resize(pool_blocks);
     std::iota(free_.begin(), free_.end(), BlockId{0});
@@ -128,7 +126,7 @@ class Crowd {
 
   // A prefix that the parent has computed: whole blocks by reference, the begun one as a copy.
   void start(std::size_t t) {
-    const Text& text = texts_[t];
+    const CrowdText& text = texts_[t];
     Run& run = runs_[t];
     run = Run{};
     const Run& parent = runs_[text.parent];
@@ -157,7 +155,7 @@ class Crowd {
     std::size_t rows = 0;
     for (const std::size_t t : order) {
       Run& run = runs_[t];
-      const Text& text = texts_[t];
+      const CrowdText& text = texts_[t];
       if (run.computed == text.ids.size() || slices.size() == slice_limit) continue;
       // Most texts wait until there is a prefix to share.
       if (run.computed == 0 && runs_[text.parent].written < text.shared && random_.chance(80)) {
@@ -168,7 +166,7 @@ class Crowd {
       const std::size_t wanted = random_.chance(50) ? 1 : 1 + random_.below(60);
       const std::size_t count = std::min({left, wanted, kStepRows - rows});
       if (count == 0) break;
-      while (run.blocks.size() < blocks_for(run.computed + count)) {
+      while (run.blocks.size() < engine::blocks_for(run.computed + count)) {
         run.blocks.push_back(take_block());
       }
       // None, the last row's, or several as when guesses are verified.
@@ -200,7 +198,7 @@ class Crowd {
   }
 
   LlamaModel& model_;
-  const std::vector<Text>& texts_;
+  const std::vector<CrowdText>& texts_;
   Random& random_;
   std::vector<Run> runs_;
   std::vector<BlockId> free_;
@@ -236,14 +234,14 @@ void check_identity(const engine::GgufFile& file, kernels::Level level,
                std::to_string(static_cast<int>(numerics)) + ", cache " +
                std::to_string(static_cast<int>(plan.kv_type)) + ", seed " + std::to_string(seed));
   Random random(seed);
-  const std::size_t pool = plan.texts * blocks_for(plan.max_tokens) * 3;
-  auto alone = load(file, level, numerics, plan.kv_type, 1, blocks_for(plan.max_tokens), 1);
+  const std::size_t pool = plan.texts * engine::blocks_for(plan.max_tokens) * 3;
+  auto alone = load(file, level, numerics, plan.kv_type, 1, engine::blocks_for(plan.max_tokens), 1);
   auto crowd_model = load(file, level, numerics, plan.kv_type, 3, pool, kStepRows);
   std::size_t shared = 0;
   std::size_t copied = 0;
   std::size_t compared = 0;
   for (std::size_t round = 0; round < plan.rounds; ++round) {
-    std::vector<Text> texts =
+    std::vector<CrowdText> texts =
         random_texts(plan.texts, plan.max_tokens, alone->vocab_size(), random);
     compute_alone(*alone, texts, plan.max_tokens);
     Crowd crowd(*crowd_model, texts, pool, random);

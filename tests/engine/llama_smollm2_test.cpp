@@ -56,7 +56,7 @@ struct GoldenLine {
 };
 
 template <typename T>
-std::vector<T> numbers(simdjson::dom::element array) {
+std::vector<T> numbers_of(simdjson::dom::element array) {
   std::vector<T> out;
   for (const auto value : simdjson::dom::array(array)) {
     out.push_back(static_cast<T>(double(value)));
@@ -71,14 +71,14 @@ std::vector<GoldenLine> golden_lines() {
   for (std::string text; std::getline(in, text);) {
     const simdjson::dom::element json = parser.parse(text);
     GoldenLine line;
-    line.prompt = numbers<TokenId>(json["prompt_ids"]);
+    line.prompt = numbers_of<TokenId>(json["prompt_ids"]);
     for (const auto step : json["steps"].get_array()) {
       GoldenStep golden;
       golden.id = static_cast<TokenId>(std::uint64_t(step["id"]));
       golden.logprob = double(step["logprob"]);
       golden.margin = double(step["margin"]);
       for (const auto pair : step["top"].get_array()) {
-        const auto values = numbers<double>(pair);
+        const auto values = numbers_of<double>(pair);
         golden.top.emplace_back(static_cast<TokenId>(values.at(0)), values.at(1));
       }
       line.steps.push_back(std::move(golden));
@@ -230,7 +230,7 @@ TEST_F(SmolLm2, ReferenceKernelsMatchTheLadderRungByRung) {
     // Seven decimals are given; float sums in another order differ in the fifth digit.
     const double bound = 2e-6 + 3e-5 * expected_rms;
     ASSERT_NEAR(rms, expected_rms, bound) << name;
-    const auto first = numbers<double>(golden["first8"]);
+    const auto first = numbers_of<double>(golden["first8"]);
     for (std::size_t i = 0; i < first.size(); ++i) {
       ASSERT_NEAR(row[i], first[i], bound) << name << " value " << i;
       largest = std::max(largest, std::abs(row[i] - first[i]) / bound);
@@ -296,7 +296,7 @@ TEST_F(SmolLm2, BestKernelsFullLogitsStayNearTheReference) {
     raw.read(reinterpret_cast<char*>(expected.data()),
              static_cast<std::streamsize>(expected.size() * sizeof(float)));
     ASSERT_TRUE(raw);
-    const std::vector<float> logits = tests::last_logits(*model, numbers<TokenId>(row["ids"]));
+    const std::vector<float> logits = tests::last_logits(*model, numbers_of<TokenId>(row["ids"]));
     double squares = 0.0;
     for (std::size_t i = 0; i < logits.size(); ++i) {
       squares += std::pow(static_cast<double>(logits[i]) - expected[i], 2);

@@ -16,21 +16,21 @@ namespace {
 
 using engine::TokenId;
 
-struct Answer {
+struct ChoiceText {
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
-  bool operator==(const Answer&) const = default;
+  bool operator==(const ChoiceText&) const = default;
 };
 
-struct Outcome {
-  std::map<std::pair<engine::RequestId, int>, Answer> answers;
+struct ChoiceRun {
+  std::map<std::pair<engine::RequestId, int>, ChoiceText> answers;
   std::uint64_t steps = 0;
   std::uint64_t drafted = 0;
   std::uint64_t accepted = 0;
 };
 
 // `draft`: a folder of golden models, or empty.
-Outcome run_all(const std::string& model, const std::string& draft, float temperature) {
+ChoiceRun run_all(const std::string& model, const std::string& draft, float temperature) {
   auto loaded = engine::load_model(tests::golden_path(model + "/model.gguf"), {.threads = 2});
   EXPECT_TRUE(loaded);
   engine::Limits limits;
@@ -68,7 +68,7 @@ Outcome run_all(const std::string& model, const std::string& draft, float temper
     request.sampling.top_logprobs = 0;
     engine.add(std::move(request));
   }
-  Outcome run;
+  ChoiceRun run;
   engine::StepOutput out;
   while (engine.has_work()) {
     out.clear();
@@ -83,7 +83,7 @@ Outcome run_all(const std::string& model, const std::string& draft, float temper
     run.accepted += out.stats.accepted_tokens;
     for (const engine::Event& event : out.events) {
       if (event.kind != engine::EventKind::Token) continue;
-      Answer& answer = run.answers[{event.request, event.choice}];
+      ChoiceText& answer = run.answers[{event.request, event.choice}];
       answer.tokens.push_back(event.token);
       answer.logprobs.push_back(event.logprob);
     }
@@ -93,8 +93,8 @@ Outcome run_all(const std::string& model, const std::string& draft, float temper
 
 TEST(SpeculationTiny, AModelAcceptsEveryGuessOfItsOwn) {
   for (const float temperature : {0.0F, 0.7F}) {
-    const Outcome without = run_all("tiny/llama", "", temperature);
-    const Outcome with = run_all("tiny/llama", "tiny/llama", temperature);
+    const ChoiceRun without = run_all("tiny/llama", "", temperature);
+    const ChoiceRun with = run_all("tiny/llama", "tiny/llama", temperature);
     EXPECT_EQ(with.answers, without.answers) << "the same tokens and the same bits";
     EXPECT_EQ(with.answers.size(), 5U);
     EXPECT_GT(with.accepted, 50U) << "or nothing was shown";
@@ -105,8 +105,8 @@ TEST(SpeculationTiny, AModelAcceptsEveryGuessOfItsOwn) {
 
 TEST(SpeculationTiny, AnotherModelChangesNoText) {
   for (const float temperature : {0.0F, 0.7F}) {
-    const Outcome without = run_all("tiny/llama", "", temperature);
-    const Outcome with = run_all("tiny/llama", "tiny/llama_tied_rope_scaled", temperature);
+    const ChoiceRun without = run_all("tiny/llama", "", temperature);
+    const ChoiceRun with = run_all("tiny/llama", "tiny/llama_tied_rope_scaled", temperature);
     EXPECT_EQ(with.answers, without.answers) << "the same tokens and the same bits";
     EXPECT_GT(with.drafted, with.accepted) << "wrong guesses were met";
   }

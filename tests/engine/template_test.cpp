@@ -11,13 +11,13 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr CivilTime kNow{2026, 8, 7, 9, 5, 3};
+constexpr CivilTime kMorning{2026, 8, 7, 9, 5, 3};
 
 tl::expected<MarkedText, TemplateError> render(std::string_view source,
                                                const std::vector<Variable>& variables = {}) {
   const auto compiled = Template::compile(source);
   if (!compiled) return tl::unexpected(compiled.error());
-  return (*compiled)->render(variables, kNow);
+  return (*compiled)->render(variables, kMorning);
 }
 
 std::string output(std::string_view source, const std::vector<Variable>& variables = {}) {

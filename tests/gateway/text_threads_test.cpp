@@ -13,7 +13,7 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr int kPatienceMs = 20'000;
+constexpr int kSignalWaitMs = 20'000;
 
 class SquareTask final : public TextTask {
  public:
@@ -42,7 +42,7 @@ TEST(TextThreads, EachJobComesBackOnceAndDone) {
       threads.give({given, std::make_unique<SquareTask>(given), nullptr});
     }
     pollfd ready{.fd = threads.ready_fd(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&ready, 1, kPatienceMs), 1) << "a signal for what is done";
+    ASSERT_EQ(::poll(&ready, 1, kSignalWaitMs), 1) << "a signal for what is done";
     threads.clear_ready();
     while (const auto job = threads.try_take()) {
       --out;

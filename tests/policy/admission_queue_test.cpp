@@ -12,8 +12,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Ids = std::vector<std::uint64_t>;
 
-std::vector<KeyNode> red_and_blue() { return {key_of("anna", "red"), key_of("bob", "blue")}; }
-
 TEST(AdmissionQueue, RequestThatCanStartNeedsNoPlace) {
   FrontDesk desk(R"(
 schema = 1

@@ -13,8 +13,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Ids = std::vector<std::uint64_t>;
 
-std::vector<KeyNode> red_and_blue() { return {key_of("anna", "red"), key_of("bob", "blue")}; }
-
 TEST(Admission, WaitingRequestStartsWhenASlotIsFree) {
   FrontDesk desk(kTwoTeams, small_engine(), red_and_blue());
   for (std::uint64_t id = 1; id <= 5; ++id) ASSERT_TRUE(desk.admit(id, "anna"));

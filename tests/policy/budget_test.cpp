@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-std::string one_team(std::string_view limits) {
+std::string budgeted(std::string_view limits) {
   return "schema = 1\n[depts.main]\n[teams.red]\ndept = \"main\"\n" + std::string(limits) + "\n";
 }
 
@@ -28,7 +28,7 @@ EngineFacts wide_engine() {
 constexpr std::string_view kTokens = "tokens_per_minute/team/red";
 
 TEST(Budget, LiveDebitsBeyondTheEstimateAndDebtStopsTheNext) {
-  FrontDesk desk(one_team("tokens_per_minute = 1200"), wide_engine(), {key_of("anna", "red")});
+  FrontDesk desk(budgeted("tokens_per_minute = 1200"), wide_engine(), {key_of("anna", "red")});
   const auto queued = desk.admit(1, "anna", {.prompt = 100, .max_tokens = 1000});
   ASSERT_TRUE(queued);
   EXPECT_EQ(queued->estimated_completion_tokens, 64);
@@ -53,7 +53,7 @@ TEST(Budget, LiveDebitsBeyondTheEstimateAndDebtStopsTheNext) {
 
 // 300 tokens in the bucket: 100 of the prompt and three quanta, then nothing more.
 TEST(Budget, HardEndsTheAnswerWithTheLastPaidToken) {
-  FrontDesk desk(one_team("tokens_per_minute = 1200\ncharge = \"hard\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 1200\ncharge = \"hard\""), wide_engine(),
                  {key_of("anna", "red")});
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 1000}));
   desk.dispatch();
@@ -76,7 +76,7 @@ TEST(Budget, HardEndsTheAnswerWithTheLastPaidToken) {
 }
 
 TEST(Budget, HardLeavesNobodyShortWhileThereAreTokens) {
-  FrontDesk desk(one_team("tokens_per_minute = 120000\ncharge = \"hard\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 120000\ncharge = \"hard\""), wide_engine(),
                  {key_of("anna", "red")});
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 200}));
   desk.dispatch();
@@ -90,7 +90,7 @@ TEST(Budget, HardLeavesNobodyShortWhileThereAreTokens) {
 }
 
 TEST(Budget, EstimateFollowsTheKeysFinishedAnswers) {
-  FrontDesk desk(one_team("tokens_per_minute = 120000"), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 120000"), wide_engine(),
                  {key_of("anna", "red"), key_of("bob", "red")});
   desk.admit(1, "anna", {.prompt = 100, .max_tokens = 1000});
   desk.dispatch();
@@ -112,7 +112,7 @@ TEST(Budget, EstimateFollowsTheKeysFinishedAnswers) {
 }
 
 TEST(Budget, MaxReservesAllAndGivesBackTheRestAtTheEnd) {
-  FrontDesk desk(one_team("tokens_per_minute = 4000\ncharge = \"max\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 4000\ncharge = \"max\""), wide_engine(),
                  {key_of("anna", "red")});
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 700}));
   desk.dispatch();
@@ -124,7 +124,7 @@ TEST(Budget, MaxReservesAllAndGivesBackTheRestAtTheEnd) {
 }
 
 TEST(Budget, RequestThatNoFullBucketPaysIsTold) {
-  FrontDesk desk(one_team("tokens_per_minute = 4000\ncharge = \"max\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 4000\ncharge = \"max\""), wide_engine(),
                  {key_of("anna", "red")});
   const auto refused = desk.admit(1, "anna", {.prompt = 500, .max_tokens = 501});
   ASSERT_FALSE(refused);
@@ -159,7 +159,7 @@ cached_weight = 0.5
 }
 
 TEST(Budget, FaultIsFreeAndCancelPaysWhatWasComputed) {
-  FrontDesk desk(one_team("tokens_per_minute = 40000"), wide_engine(), {key_of("anna", "red")});
+  FrontDesk desk(budgeted("tokens_per_minute = 40000"), wide_engine(), {key_of("anna", "red")});
   desk.admit(1, "anna", {.prompt = 200, .max_tokens = 100});
   desk.admit(2, "anna", {.prompt = 200, .max_tokens = 100});
   desk.dispatch();
@@ -169,7 +169,7 @@ TEST(Budget, FaultIsFreeAndCancelPaysWhatWasComputed) {
 }
 
 TEST(Budget, WorstMinuteIsTheLimitAndAQuarter) {
-  FrontDesk desk(one_team("tokens_per_minute = 6000\ncharge = \"max\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 6000\ncharge = \"max\""), wide_engine(),
                  {key_of("anna", "red")});
   std::int64_t used = 0;
   std::uint64_t id = 0;
@@ -185,7 +185,7 @@ TEST(Budget, WorstMinuteIsTheLimitAndAQuarter) {
 
 // Five calls in parallel spent 663 tokens of a limit of 100, because use was counted at the end.
 TEST(BudgetRegression, ParallelCallsCannotAllSeeTheSameRemainder) {
-  FrontDesk desk(one_team("tokens_per_minute = 400\ncharge = \"max\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 400\ncharge = \"max\""), wide_engine(),
                  {key_of("anna", "red")});
   int admitted = 0;
   for (std::uint64_t id = 1; id <= 5; ++id) {
@@ -196,7 +196,7 @@ TEST(BudgetRegression, ParallelCallsCannotAllSeeTheSameRemainder) {
 
 // The path over the limit counted first and refunded never: refused calls emptied the bucket.
 TEST(BudgetRegression, RefusedCallsDoNotEmptyTheBucket) {
-  FrontDesk desk(one_team("tokens_per_minute = 400\nrequests_per_minute = 400"), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 400\nrequests_per_minute = 400"), wide_engine(),
                  {key_of("anna", "red")});
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 80, .max_tokens = 10}));
   desk.dispatch();
@@ -210,7 +210,7 @@ TEST(BudgetRegression, RefusedCallsDoNotEmptyTheBucket) {
 
 // A floor of 1,024 tokens for an absent max_tokens made every limit below it unusable.
 TEST(BudgetRegression, AbsentMaxTokensReservesNoFixedFloor) {
-  FrontDesk desk(one_team("tokens_per_minute = 600"), wide_engine(), {key_of("anna", "red")});
+  FrontDesk desk(budgeted("tokens_per_minute = 600"), wide_engine(), {key_of("anna", "red")});
   const auto queued = desk.admit(1, "anna", {.prompt = 20, .max_tokens = std::nullopt});
   ASSERT_TRUE(queued);
   EXPECT_EQ(desk.committed(kTokens), 84);
@@ -219,7 +219,7 @@ TEST(BudgetRegression, AbsentMaxTokensReservesNoFixedFloor) {
 // With max_tokens = 1 a call reserved 2 tokens and generated 10,000 through another field. Here one
 // number limits, reserves and goes to the engine.
 TEST(BudgetRegression, WhatIsReservedIsWhatTheEngineMayGenerate) {
-  FrontDesk desk(one_team("tokens_per_minute = 40000\ncharge = \"max\""), wide_engine(),
+  FrontDesk desk(budgeted("tokens_per_minute = 40000\ncharge = \"max\""), wide_engine(),
                  {key_of("anna", "red")});
   const auto queued = desk.admit(1, "anna", {.prompt = 10, .max_tokens = 1});
   ASSERT_TRUE(queued);
@@ -234,7 +234,7 @@ TEST(BudgetRegression, WhatIsReservedIsWhatTheEngineMayGenerate) {
 
 // An estimate of zero reserved the whole limit.
 TEST(BudgetRegression, SmallestEstimateReservesLittleNotEverything) {
-  FrontDesk desk(one_team("tokens_per_minute = 4000"), wide_engine(), {key_of("anna", "red")});
+  FrontDesk desk(budgeted("tokens_per_minute = 4000"), wide_engine(), {key_of("anna", "red")});
   for (std::uint64_t id = 1; id <= 60; ++id) {
     ASSERT_TRUE(desk.admit(id, "anna", {.prompt = 0, .max_tokens = 100}));
     desk.dispatch();

@@ -14,11 +14,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Ids = std::vector<std::uint64_t>;
 
-std::string one_team(std::string_view limits) {
+std::string limited(std::string_view limits) {
   return "schema = 1\n[depts.main]\n[teams.red]\ndept = \"main\"\n" + std::string(limits) + "\n";
 }
-
-std::vector<KeyNode> anna() { return {key_of("anna", "red")}; }
 
 // 400 tokens in the bucket, of which 40 % are demo's alone and 10 % more are not for batch.
 constexpr std::string_view kFloors =
@@ -29,7 +27,7 @@ TEST(BudgetFloor, LowerClassesLeaveTheFloorToHigherOnes) {
   EngineFacts engine = small_engine();
   engine.sequence_slots = 16;
   engine.kv_blocks = 1000;
-  FrontDesk desk(one_team(kFloors), engine, anna());
+  FrontDesk desk(limited(kFloors), engine, anna());
   const auto ask = [&](std::uint64_t id, std::string_view name, std::int64_t tokens) {
     return desk.admit(id, "anna", {.prompt = tokens - 10, .max_tokens = 10, .class_name = name});
   };
@@ -47,7 +45,7 @@ TEST(BudgetFloor, LowerClassesLeaveTheFloorToHigherOnes) {
 }
 
 TEST(BudgetFloor, WhatNeverFitsAboveTheFloorIsSaidSo) {
-  FrontDesk desk(one_team(kFloors), small_engine(), anna());
+  FrontDesk desk(limited(kFloors), small_engine(), anna());
   const auto refused =
       desk.admit(1, "anna", {.prompt = 200, .max_tokens = 10, .class_name = "batch"});
   ASSERT_FALSE(refused);
@@ -57,7 +55,7 @@ TEST(BudgetFloor, WhatNeverFitsAboveTheFloorIsSaidSo) {
 }
 
 TEST(InflightByClass, OneClassUsesItsPartOfTheTeamsSlots) {
-  FrontDesk desk(one_team("inflight = 3\ninflight_by_class = { batch = 1 }"), small_engine(),
+  FrontDesk desk(limited("inflight = 3\ninflight_by_class = { batch = 1 }"), small_engine(),
                  anna());
   const auto ask = [&](std::uint64_t id, std::string_view name) {
     EXPECT_TRUE(desk.admit(id, "anna", {.class_name = name}));
@@ -77,7 +75,7 @@ TEST(InflightByClass, OneClassUsesItsPartOfTheTeamsSlots) {
 }
 
 TEST(InflightByClass, ZeroIsRefusedForGood) {
-  FrontDesk desk(one_team("inflight_by_class = { batch = 0 }"), small_engine(), anna());
+  FrontDesk desk(limited("inflight_by_class = { batch = 0 }"), small_engine(), anna());
   const auto refused = desk.admit(1, "anna", {.class_name = "batch"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, RefusalCode::QueueFull);
@@ -91,7 +89,7 @@ TEST(QueueTokens, WaitingPromptsAreCountedForTeamAndClass) {
     std::string policy;
     std::string_view meter;
   };
-  for (const Row& row : {Row{one_team("queue_tokens = 100"), "queue_tokens/team/red"},
+  for (const Row& row : {Row{limited("queue_tokens = 100"), "queue_tokens/team/red"},
                          Row{"schema = 1\n[classes.interactive]\nqueue_tokens = 100\n"
                              "[depts.main]\n[teams.red]\ndept = \"main\"",
                              "queue_tokens/class/interactive"}}) {
@@ -115,7 +113,7 @@ TEST(QueueTokens, WaitingPromptsAreCountedForTeamAndClass) {
 
 // A large prompt holds its place before its tokens are known; they are asked for afterwards.
 TEST(QueueTokens, LargePromptIsCountedWhenItIsKnown) {
-  FrontDesk desk(one_team("queue_tokens = 100"), small_engine(), anna());
+  FrontDesk desk(limited("queue_tokens = 100"), small_engine(), anna());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   desk.dispatch();
   const Resolved resolved = desk.resolve("anna");
@@ -135,7 +133,7 @@ TEST(QueueTokens, LargePromptIsCountedWhenItIsKnown) {
 }
 
 TEST(QueueTokens, LongNewcomerDisplacesAsManyAsItNeedsAndNoMore) {
-  FrontDesk desk(one_team("queue_tokens = 100"), small_engine(), anna());
+  FrontDesk desk(limited("queue_tokens = 100"), small_engine(), anna());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   desk.dispatch();
   for (std::uint64_t id = 5; id <= 7; ++id) {
@@ -171,7 +169,7 @@ TEST(LeafOrder, DeadlineOfTheClientDecidesUnderEdf) {
 
 // Nobody waits beyond its own deadline.
 TEST(LeafOrder, ClientsDeadlineEndsTheWait) {
-  FrontDesk desk(one_team(""), small_engine(), anna());
+  FrontDesk desk(limited(""), small_engine(), anna());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   desk.dispatch();
   TokenFacts hurried = FrontDesk::tokens({});

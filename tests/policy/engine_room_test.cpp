@@ -11,7 +11,7 @@ namespace {
 
 using Ids = std::vector<std::uint64_t>;
 
-std::string one_team(std::string_view classes) {
+std::string team_and(std::string_view classes) {
   return "schema = 1\n" + std::string(classes) +
          "\n[depts.main]\n[teams.red]\ndept = \"main\"\nqueue_requests = 1000\n";
 }
@@ -23,10 +23,8 @@ EngineFacts roomy(std::int64_t slots, std::int64_t blocks) {
   return engine;
 }
 
-std::vector<KeyNode> anna() { return {key_of("anna", "red")}; }
-
 TEST(Watermark, FirstDemoAfterAFloodStartsAtOnce) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 0.5"), roomy(8, 1000), anna());
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 0.5"), roomy(8, 1000), anna());
   for (std::uint64_t id = 1; id <= 20; ++id) {
     ASSERT_TRUE(desk.admit(id, "anna", {.class_name = "batch"}));
   }
@@ -38,7 +36,7 @@ TEST(Watermark, FirstDemoAfterAFloodStartsAtOnce) {
 }
 
 TEST(Watermark, HoldsForCacheBlocksToo) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 0.5\nlength_quantile = 1"), roomy(8, 40),
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 0.5\nlength_quantile = 1"), roomy(8, 40),
                  anna());
   // 80 positions are 5 blocks; batch may fill 20.
   for (std::uint64_t id = 1; id <= 8; ++id) {
@@ -54,13 +52,13 @@ TEST(Watermark, HoldsForCacheBlocksToo) {
 }
 
 TEST(Watermark, SmallEngineStillServesEveryClass) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 0.1"), roomy(1, 40), anna());
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 0.1"), roomy(1, 40), anna());
   EXPECT_TRUE(desk.admit(1, "anna", {.max_tokens = 4, .class_name = "batch"}));
   EXPECT_EQ(desk.dispatch(), (Ids{1}));
 }
 
 TEST(Floor, DueClassGoesFirstAndAboveItsWatermark) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 0.25\nfloor = 0.25"), roomy(4, 1000),
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 0.25\nfloor = 0.25"), roomy(4, 1000),
                  anna());
   for (std::uint64_t id = 1; id <= 4; ++id) {
     ASSERT_TRUE(desk.admit(id, "anna", {.class_name = "demo"}));
@@ -83,7 +81,7 @@ TEST(Floor, DueClassGoesFirstAndAboveItsWatermark) {
 
 // What starts without waiting does not slip past a class that is due.
 TEST(Floor, NewcomerOfAHigherClassWaitsBehindADueClass) {
-  FrontDesk desk(one_team("[classes.batch]\nfloor = 0.25"), roomy(4, 10), anna());
+  FrontDesk desk(team_and("[classes.batch]\nfloor = 0.25"), roomy(4, 10), anna());
   ASSERT_TRUE(desk.admit(1, "anna", {.prompt = 100, .max_tokens = 16, .class_name = "demo"}));
   desk.dispatch();
   ASSERT_TRUE(desk.admit(2, "anna", {.prompt = 90, .max_tokens = 16, .class_name = "batch"}));
@@ -107,7 +105,7 @@ void teach_short_answers(FrontDesk& desk, std::string_view name) {
 }
 
 TEST(FuturePeak, KnownLengthsLetMoreRunThanTheWorstCase) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
                           "[classes.interactive]\nwatermark = 1"),
                  roomy(64, 60), anna());
   const auto flood = [&](std::uint64_t first, std::string_view name) {
@@ -129,7 +127,7 @@ TEST(FuturePeak, KnownLengthsLetMoreRunThanTheWorstCase) {
 
 // Two answers that end at different times need less than both at their largest.
 TEST(FuturePeak, WhatEndsEarlierMakesRoomForWhatGrowsOn) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
                           "[classes.interactive]\nwatermark = 1"),
                  roomy(8, 20), anna());
   // 10 blocks at their end, and 8 held by a prompt of 127 with one token to come; together 18 at
@@ -143,7 +141,7 @@ TEST(FuturePeak, WhatEndsEarlierMakesRoomForWhatGrowsOn) {
 }
 
 TEST(FuturePeak, BooksFollowTheGrowthAndStayInsideTheCache) {
-  FrontDesk desk(one_team("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
+  FrontDesk desk(team_and("[classes.batch]\nwatermark = 1\n[classes.standard]\nwatermark = 1\n"
                           "[classes.interactive]\nwatermark = 1"),
                  roomy(64, 30), anna());
   teach_short_answers(desk, "batch");

@@ -36,6 +36,12 @@ inline KeyNode key_of(std::string id, std::string team) {
   return key;
 }
 
+inline std::vector<KeyNode> anna() { return {key_of("anna", "red")}; }
+
+inline std::vector<KeyNode> red_and_blue() {
+  return {key_of("anna", "red"), key_of("bob", "blue")};
+}
+
 // Room for four sequences, 1,024 positions of cache, 512 of context.
 inline EngineFacts small_engine() {
   EngineFacts engine;
