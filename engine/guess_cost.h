@@ -1,10 +1,10 @@
 // guess_cost.h: what guesses were seen to cost, and whether they may go on.
 //
-// The learned cost of a step is a line through steps of all sizes. Near the few rows of a decode the
-// truth may be far from it: where multiplications are the limit and not memory, the second row of a
-// step costs nearly as much as the first. So steps of decodes are also watched by themselves, for
-// each number of sequences: how long one takes without guesses, and how much longer each guess made
-// it, with the pass of a draft model that made it.
+// The learned cost of a step is a line through steps of all sizes. Near the few rows of a decode
+// the truth may be far from it: where multiplications are the limit and not memory, the second row
+// of a step costs nearly as much as the first. So steps of decodes are also watched by themselves,
+// for each number of sequences: how long one takes without guesses, and how much longer each guess
+// made it, with the pass of a draft model that made it.
 //
 // Whatever the estimates say, losses are bounded. In steps of decodes without guesses,
 //
@@ -15,7 +15,8 @@
 // draft model is a loss at once and a gain later. A full balance pays for a trial of what the
 // estimates refuse, because they may be out of date.
 //
-// A plain value; nothing is allocated. Thread: engine thread. Tests: tests/engine/guess_cost_test.cpp.
+// A plain value; nothing is allocated. Thread: engine thread.
+// Tests:  tests/engine/guess_cost_test.cpp.
 #pragma once
 
 #include <array>
