@@ -12,7 +12,7 @@ namespace turnstile::gateway {
 namespace {
 
 // A server that ends now may be back soon: systemd restarts it within seconds.
-constexpr policy::Duration kRestartWait = std::chrono::seconds(5);
+constexpr policy::Duration kUnavailableWait = std::chrono::seconds(5);
 
 double ms_or_zero(std::optional<policy::Duration> duration) {
   return duration ? to_ms(*duration) : 0.0;
@@ -67,7 +67,7 @@ std::optional<ApiError> RequestEnd::answer_before_arrival() const {
   assert(!is_completed() && outcome_ != RequestOutcome::Refused && "an end of our own making");
   if (!client_is_here()) return std::nullopt;
   ApiError error = make_error(code_, std::string(message_of(code_)));
-  if (error.status() == 503) error.retry_after = kRestartWait;
+  if (error.status() == 503) error.retry_after = kUnavailableWait;
   return error;
 }
 

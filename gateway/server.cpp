@@ -12,7 +12,7 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr policy::Duration kSecond = std::chrono::seconds(1);
+constexpr policy::Duration kOneSecond = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void Server::run() {
       accept(fd, std::move(peer), kind);
     });
   }
-  next_second_ = context_.clock.now() + kSecond;
+  next_second_ = context_.clock.now() + kOneSecond;
   loop_.run([this] { end_of_turn(); });
   sessions_.abandon_all();
   while (sessions_.size() > 0) loop_.context().poll();
@@ -131,7 +131,7 @@ void Server::every_second(policy::Instant now) {
   listeners_.open_to_all->tick(now);
   listeners_.admin->tick(now);
   if (now < *next_second_) return;
-  next_second_ = now + kSecond;
+  next_second_ = now + kOneSecond;
   if (on_second_) on_second_();
 }
 

@@ -12,7 +12,7 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kJsonType = "application/json";
 
 ApiError client_was_slow() {
   return make_error(ApiCode::RequestTimeout, "The request did not arrive in time.");
@@ -258,7 +258,7 @@ void Session::respond_error(const ApiError& error, std::string_view header_lines
     lines += value;
     lines += "\r\n";
   }
-  respond(error.status(), kJson, lines, error_body(error, request_id_));
+  respond(error.status(), kJsonType, lines, error_body(error, request_id_));
 }
 
 void Session::begin_stream(std::string_view header_lines) {

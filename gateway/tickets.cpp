@@ -12,7 +12,7 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr std::size_t kDigits = 16;
+constexpr std::size_t kDigitCount = 16;
 constexpr policy::RequestId kNobodys{0};
 
 std::uint64_t keyed_hash(std::span<const std::byte> key, std::uint64_t number) {
@@ -42,21 +42,21 @@ std::string TicketTexts::text(policy::RequestId ticket, RandomSource& random) {
   if (!key_) random.fill(key_.emplace());
   const auto number = static_cast<std::uint64_t>(ticket);
   std::string text;
-  text.reserve(2 * kDigits);
+  text.reserve(2 * kDigitCount);
   append_digits(text, number);
   append_digits(text, keyed_hash(*key_, number));
   return text;
 }
 
 policy::RequestId TicketTexts::read(std::string_view text) const {
-  if (!key_ || text.size() != 2 * kDigits) return kNobodys;
+  if (!key_ || text.size() != 2 * kDigitCount) return kNobodys;
   std::uint64_t number = 0;
-  const char* const end = text.data() + kDigits;
+  const char* const end = text.data() + kDigitCount;
   const auto [rest, error] = std::from_chars(text.data(), end, number, 16);
   if (error != std::errc{} || rest != end) return kNobodys;
   std::string expected;
   append_digits(expected, keyed_hash(*key_, number));
-  const bool is_ours = CRYPTO_memcmp(expected.data(), end, kDigits) == 0;
+  const bool is_ours = CRYPTO_memcmp(expected.data(), end, kDigitCount) == 0;
   return is_ours ? policy::RequestId{number} : kNobodys;
 }
 

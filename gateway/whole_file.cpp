@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr off_t kMaxBytes = 16 << 20;
 
-tl::unexpected<std::string> failure(const fs::path& path, std::string_view what) {
+tl::unexpected<std::string> file_failure(const fs::path& path, std::string_view what) {
   return tl::unexpected(path.string() + ": " + std::string(what) + ": " + std::strerror(errno) +
                         ".");
 }
@@ -48,7 +48,7 @@ int open_folder(const fs::path& folder) {
 
 tl::expected<std::string, std::string> read_whole_file(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) return failure(path, "the file cannot be opened");
+  if (descriptor < 0) return file_failure(path, "the file cannot be opened");
   struct stat status {};
   std::string text;
   const bool is_readable = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
@@ -68,7 +68,7 @@ tl::expected<std::string, std::string> read_whole_file(const fs::path& path) {
   const int saved = errno;
   ::close(descriptor);
   errno = saved;
-  if (got < 0) return failure(path, "the file cannot be read");
+  if (got < 0) return file_failure(path, "the file cannot be read");
   text.resize(used);
   return text;
 }
@@ -79,13 +79,13 @@ tl::expected<void, std::string> replace_file(const fs::path& path, std::string_v
   if (::stat(path.c_str(), &status) == 0) mode = status.st_mode & 07777U;
   std::string temporary = path.string() + ".XXXXXX";
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return failure(path, "no file can be made beside it");
+  if (descriptor < 0) return file_failure(path, "no file can be made beside it");
   ::fchmod(descriptor, mode);
   if (!write_and_sync(descriptor, text) || ::rename(temporary.c_str(), path.c_str()) != 0) {
     const int saved = errno;
     ::unlink(temporary.c_str());
     errno = saved;
-    return failure(path, "the file cannot be replaced");
+    return file_failure(path, "the file cannot be replaced");
   }
   sync_folder(folder_of(path));
   return {};
@@ -94,9 +94,9 @@ tl::expected<void, std::string> replace_file(const fs::path& path, std::string_v
 tl::expected<void, std::string> create_file(const fs::path& path, std::string_view text,
                                             unsigned mode) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (descriptor < 0) return failure(path, "the file cannot be made");
+  if (descriptor < 0) return file_failure(path, "the file cannot be made");
   ::fchmod(descriptor, mode);
-  if (!write_and_sync(descriptor, text)) return failure(path, "the file cannot be written");
+  if (!write_and_sync(descriptor, text)) return file_failure(path, "the file cannot be written");
   sync_folder(folder_of(path));
   return {};
 }

@@ -44,14 +44,14 @@ Done ignore_eos(RequestDraft& draft, std::string_view name, Element value) {
                      [&](bool set) { draft.request.stop.ignore_eos = set; });
 }
 
-struct Range {
+struct NumberRange {
   double smallest;
   double largest;
   bool open_below;
 };
 
 template <float engine::SamplingParams::* member>
-Done sampling_number(RequestDraft& draft, std::string_view name, Element value, Range range) {
+Done sampling_number(RequestDraft& draft, std::string_view name, Element value, NumberRange range) {
   return store_value(
       json_field::number(value, name, range.smallest, range.largest, range.open_below),
       [&](double number) {
@@ -230,7 +230,7 @@ Done model(RequestDraft& draft, std::string_view name, Element value) {
                      [&](std::string_view text) { draft.request.model = text; });
 }
 
-Done cache_salt(RequestDraft& draft, std::string_view name, Element value) {
+Done salt_of_cache(RequestDraft& draft, std::string_view name, Element value) {
   auto text = json_field::string(value, name);
   if (!text) return tl::unexpected(text.error());
   if (text->empty() || text->size() > kMaxCacheSaltBytes) {
@@ -316,7 +316,7 @@ constexpr std::array kFields = {
     Field{"audio", neutral_field::never, nullptr},
     Field{"bad_words", neutral_field::only_empty, neutral_field::only_empty},
     Field{"best_of", neutral_field::only_one, neutral_field::only_one},
-    Field{"cache_salt", cache_salt, cache_salt},
+    Field{"cache_salt", salt_of_cache, salt_of_cache},
     Field{"chat_template", neutral_field::never, neutral_field::never},
     Field{"chat_template_kwargs", neutral_field::only_empty, neutral_field::only_empty},
     Field{"continue_final_message", neutral_field::only_false, nullptr},
@@ -402,7 +402,7 @@ constexpr std::array kFieldsByLength = [] {
   return fields;
 }();
 
-tl::unexpected<ApiError> missing(std::string_view name) {
+tl::unexpected<ApiError> lacking(std::string_view name) {
   return tl::unexpected(make_error(ApiCode::MissingRequiredParameter,
                                    std::string(name) + " is required.", std::string(name)));
 }
@@ -429,8 +429,8 @@ Done read_field(RequestDraft& draft, std::string_view name, Element value) {
 tl::expected<GenerationRequest, ApiError> finish_draft(RequestDraft&& draft) {
   GenerationRequest& request = draft.request;
   const bool chat = request.api == Api::Chat;
-  if (chat && !draft.has_messages) return missing("messages");
-  if (!chat && !draft.has_prompt) return missing("prompt");
+  if (chat && !draft.has_messages) return lacking("messages");
+  if (!chat && !draft.has_prompt) return lacking("prompt");
   if (!chat && request.prompts.size() * request.choices > kMaxPrompts) {
     return invalid("n", "times the number of prompts must be at most " +
                             std::to_string(kMaxPrompts));

@@ -30,7 +30,7 @@ Method method_of(http::verb verb) {
   }
 }
 
-bool equals_ignoring_case(std::string_view text, std::string_view other) {
+bool equals_in_any_case(std::string_view text, std::string_view other) {
   return beast::iequals(beast::string_view(text.data(), text.size()),
                         beast::string_view(other.data(), other.size()));
 }
@@ -75,13 +75,13 @@ class Parser final : public http::basic_parser<true> {
       default: return;
     }
     const std::string_view unknown(text.data(), text.size());
-    if (equals_ignoring_case(unknown, "x-turnstile-class")) {
+    if (equals_in_any_case(unknown, "x-turnstile-class")) {
       keep(head_.service_class, value);
-    } else if (equals_ignoring_case(unknown, "x-turnstile-deadline-ms")) {
+    } else if (equals_in_any_case(unknown, "x-turnstile-deadline-ms")) {
       keep(head_.deadline_ms, value);
-    } else if (equals_ignoring_case(unknown, "x-admission-ticket")) {
+    } else if (equals_in_any_case(unknown, "x-admission-ticket")) {
       keep(head_.ticket, value);
-    } else if (equals_ignoring_case(unknown, "x-request-id")) {
+    } else if (equals_in_any_case(unknown, "x-request-id")) {
       keep(head_.client_request_id, value);
     }
   }

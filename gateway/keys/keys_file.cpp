@@ -14,7 +14,7 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr std::array<std::string_view, 19> kFields{
+constexpr std::array<std::string_view, 19> kMembers{
     "id", "public", "team", "hash", "created", "expires", "state", "on_revoke", "weight",
     "inflight", "queue_requests", "requests_per_minute", "tokens_per_minute", "max_class",
     "default_class", "models", "max_input_tokens", "max_output_tokens", "disabled"};
@@ -101,12 +101,12 @@ class EntryReader {
   void report_unknown() {
     for (const auto& [key, node] : table_) {
       const std::string_view name = key.str();
-      if (std::ranges::find(kFields, name) != kFields.end()) continue;
+      if (std::ranges::find(kMembers, name) != kMembers.end()) continue;
       const bool is_later = std::ranges::find(kLaterFields, name) != kLaterFields.end();
       errors_.push_back(error_at(
           file_, key.source(),
           std::string(name) + (is_later ? " is not available in this build: remove it."
-                                        : " is not a field of a key" + suggestion(name, kFields) +
+                                        : " is not a field of a key" + suggestion(name, kMembers) +
                                               ".")));
     }
   }

@@ -21,14 +21,14 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kMebibyte = 1024.0 * 1024.0;
 
 void row(std::ostream& out, std::string_view name, std::string_view value) {
   out << std::left << std::setw(22) << name << value << '\n';
 }
 
 std::string mib(double bytes) {
-  const auto tenths = static_cast<std::uint64_t>(bytes / kMiB * 10 + 0.5);
+  const auto tenths = static_cast<std::uint64_t>(bytes / kMebibyte * 10 + 0.5);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
 }
 

@@ -36,7 +36,7 @@ std::string file_with(const std::string& secret, const std::string& id,
   return *with_key("", entry_for(secret, id)) + more;
 }
 
-struct Fixture {
+struct KeyFolder {
   ManualClock clock;
   SeededRandom random{7};
   std::string secret = make_secret(random);
@@ -105,7 +105,7 @@ TEST(KeySecret, HashIsHmacSha256AndStartsOverForEachText) {
 }
 
 TEST(KeyStore, TheRightSecretNamesItsKeyAndTeam) {
-  Fixture f;
+  KeyFolder f;
   const auto principal = f.ask(file_with(f.secret, "anna"), "Bearer " + f.secret);
   ASSERT_TRUE(principal);
   EXPECT_EQ(principal->key_id, "anna");
@@ -114,7 +114,7 @@ TEST(KeyStore, TheRightSecretNamesItsKeyAndTeam) {
 }
 
 TEST(KeyStore, EverythingElseIsMissingOrInvalid) {
-  Fixture f;
+  KeyFolder f;
   const std::string file = file_with(f.secret, "anna");
   const std::string other = make_secret(f.random);
   for (const std::string& header : std::vector<std::string>{"", "Bearer", "Basic abc", "Bearer\t" + f.secret}) {
@@ -130,7 +130,7 @@ TEST(KeyStore, EverythingElseIsMissingOrInvalid) {
 
 // The public id of a known key with another secret: found by id, refused by hash.
 TEST(KeyStore, AKnownPublicIdWithAWrongSecretIsInvalid) {
-  Fixture f;
+  KeyFolder f;
   KeyEntry entry = entry_for(f.secret, "anna");
   const std::string other = make_secret(f.random);
   entry.public_id = *public_id_of(other);
@@ -138,14 +138,14 @@ TEST(KeyStore, AKnownPublicIdWithAWrongSecretIsInvalid) {
 }
 
 TEST(KeyStore, AnotherPepperOpensNothing) {
-  Fixture f;
+  KeyFolder f;
   const auto store = KeyStore::from_text(file_with(f.secret, "anna"), std::string(40, 'x'));
   ASSERT_TRUE(store);
   EXPECT_FALSE(store->authenticate("Bearer " + f.secret, f.clock.wall()));
 }
 
 TEST(KeyStore, DisabledRevokedAndExpiredAreToldOnlyToTheHolderOfTheSecret) {
-  Fixture f;
+  KeyFolder f;
   const std::string base = file_with(f.secret, "anna");
   const std::string header = "Bearer " + f.secret;
   EXPECT_EQ(f.failure(base + "disabled = true\n", header), AuthFailure::Disabled);
@@ -159,7 +159,7 @@ TEST(KeyStore, DisabledRevokedAndExpiredAreToldOnlyToTheHolderOfTheSecret) {
 }
 
 TEST(KeyStore, NodesCarryTheLimitsOfTheFile) {
-  Fixture f;
+  KeyFolder f;
   const std::string file = file_with(f.secret, "anna",
                                      "inflight = 2\nqueue_requests = 0\n"
                                      "requests_per_minute = \"2k\"\ntokens_per_minute = 5\n"
@@ -257,7 +257,7 @@ struct Files {
 };
 
 TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
-  Fixture f;
+  KeyFolder f;
   Files files(file_with(f.secret, "anna"));
   auto store = files.load();
   ASSERT_TRUE(store) << to_string(store.error().errors.front());
@@ -291,7 +291,7 @@ TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
 
 // What a connection remembers of its key saves the hash, never a check.
 TEST(KeyStore, AKeyThatTheConnectionHasShownIsCheckedLikeANewOne) {
-  Fixture f;
+  KeyFolder f;
   const std::string other = make_secret(f.random);
   std::string keys = file_with(f.secret, "anna");
   keys = *with_key(keys, entry_for(other, "bert"));
@@ -325,7 +325,7 @@ TEST(KeyStore, AKeyThatTheConnectionHasShownIsCheckedLikeANewOne) {
 }
 
 TEST(KeyStore, AKnownKeyExpiresWhileItsConnectionIsOpen) {
-  Fixture f;
+  KeyFolder f;
   KeyEntry entry = entry_for(f.secret, "anna");
   entry.expires = f.clock.wall() + 10s;
   auto store = KeyStore::from_text(*with_key("", entry), kPepper);
@@ -338,7 +338,7 @@ TEST(KeyStore, AKnownKeyExpiresWhileItsConnectionIsOpen) {
 }
 
 TEST(KeyStore, MissingFilesAndAnOpenPepperAreTheEnvironmentsFault) {
-  Fixture f;
+  KeyFolder f;
   Files files(file_with(f.secret, "anna"));
   std::filesystem::permissions(files.folder / "pepper", std::filesystem::perms::others_read,
                                std::filesystem::perm_options::add);

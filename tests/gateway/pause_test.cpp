@@ -8,9 +8,9 @@
 namespace turnstile::tests {
 namespace {
 
-constexpr std::string_view kChatPath = "/v1/chat/completions";
+constexpr std::string_view kPath = "/v1/chat/completions";
 
-std::string chat(bool stream) {
+std::string pausing_chat(bool stream) {
   return std::string(R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":20,)") +
          "\"stream\":" + (stream ? "true" : "false") + "}";
 }
@@ -23,7 +23,7 @@ SpineWorldOptions with_slots(std::uint32_t slots) {
 
 MemoryClient start(SpineWorld& world, std::string_view class_name, bool stream = false) {
   MemoryClient client = world.connect();
-  client.send(world.post(kChatPath, chat(stream), 0,
+  client.send(world.post(kPath, pausing_chat(stream), 0,
                          "X-Turnstile-Class: " + std::string(class_name) + "\r\n"));
   world.settle();
   return client;
@@ -36,7 +36,7 @@ void step_engine(SpineWorld& world, int steps) {
   }
 }
 
-HttpAnswer answer_of(MemoryClient& client) {
+HttpAnswer answer_after_pause(MemoryClient& client) {
   std::string bytes = client.take();
   const auto answer = take_answer(bytes, client.server_has_ended());
   EXPECT_TRUE(answer) << "no answer";
@@ -78,10 +78,10 @@ TEST(Pause, DemoTakesThePlaceOfBatchAndBothAnswersAreWhole) {
   EXPECT_EQ(world.context.admission.running(), 2);
   EXPECT_EQ(world.context.admission.queued(), 1) << "one batch request waits again";
   step_engine(world, 5);
-  EXPECT_EQ(answer_of(demo).status, 200);
+  EXPECT_EQ(answer_after_pause(demo).status, 200);
   world.run_engine();
-  const HttpAnswer kept = answer_of(first);
-  const HttpAnswer paused = answer_of(second);
+  const HttpAnswer kept = answer_after_pause(first);
+  const HttpAnswer paused = answer_after_pause(second);
   EXPECT_EQ(kept.status, 200);
   EXPECT_EQ(paused.status, 200);
   EXPECT_FALSE(text_of(kept).empty());
@@ -125,11 +125,11 @@ TEST(BudgetExhausted, EndsTheAnswerAsByItsLengthAndSaysWhy) {
     return plan;
   };
   MemoryClient client = world.connect();
-  client.send(world.post(kChatPath,
+  client.send(world.post(kPath,
                          R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":400})"));
   world.settle();
   world.run_engine();
-  const HttpAnswer answer = answer_of(client);
+  const HttpAnswer answer = answer_after_pause(client);
   EXPECT_EQ(answer.status, 200);
   EXPECT_NE(answer.body.find("\"finish_reason\":\"length\""), std::string::npos) << answer.body;
   EXPECT_NE(answer.body.find("\"completion_tokens\":256"), std::string::npos) << answer.body;
@@ -142,10 +142,10 @@ TEST(Deadline, HeaderMustBeAWholeNumberOfMilliseconds) {
   SpineWorld world;
   for (const std::string_view value : {"0", "-5", "soon", "1.5", "86400001"}) {
     MemoryClient client = world.connect();
-    client.send(world.post(kChatPath, chat(false), 0,
+    client.send(world.post(kPath, pausing_chat(false), 0,
                            "X-Turnstile-Deadline-Ms: " + std::string(value) + "\r\n"));
     world.settle();
-    const HttpAnswer answer = answer_of(client);
+    const HttpAnswer answer = answer_after_pause(client);
     EXPECT_EQ(answer.status, 400) << value;
     EXPECT_NE(answer.body.find("X-Turnstile-Deadline-Ms"), std::string::npos) << answer.body;
   }
@@ -156,15 +156,15 @@ TEST(Deadline, EndsTheWaitOfTheClientThatSetIt) {
   SpineWorld world(with_slots(1));
   MemoryClient running = start(world, "interactive");
   MemoryClient hurried = world.connect();
-  hurried.send(world.post(kChatPath, chat(false), 0, "X-Turnstile-Deadline-Ms: 300\r\n"));
+  hurried.send(world.post(kPath, pausing_chat(false), 0, "X-Turnstile-Deadline-Ms: 300\r\n"));
   world.settle();
   world.advance(std::chrono::milliseconds(300));
   world.settle();
-  const HttpAnswer answer = answer_of(hurried);
+  const HttpAnswer answer = answer_after_pause(hurried);
   EXPECT_EQ(answer.status, 429);
   EXPECT_NE(answer.body.find("queue_deadline"), std::string::npos) << answer.body;
   world.run_engine();
-  EXPECT_EQ(answer_of(running).status, 200);
+  EXPECT_EQ(answer_after_pause(running).status, 200);
   expect_nothing_held(world);
 }
 
