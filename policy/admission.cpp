@@ -31,6 +31,9 @@ tl::unexpected<Refusal> refused(Refusal refusal, RequestId id) {
 // Of a request as long as the context: credits and debts of floors are bounded by it.
 constexpr std::int64_t kMostUnitsPerPosition = kUnitsPerGeneratedToken;
 
+// Of who waited as told, in times of everybody's wait, which comes on top.
+constexpr int kMorePatience = 2;
+
 // Requests whose memory is kept; each is about a kilobyte.
 constexpr std::size_t kMostSpare = 1024;
 
@@ -190,10 +193,17 @@ void Admission::State::forget(Instant now, Request& request, RateCharge rate) {
   principals.end_request(key);
 }
 
-// The cache is a hint; whoever has a deadline of its own does not wait beyond it.
+// The cache is a hint. Who waited as told was sent away once for our sake. Slots become free in
+// waves, and it came a little before one or a little after: it may wait three times as long as
+// others, which is about as long as it would be told again. Whoever has a deadline of its own does
+// not wait beyond it.
 void Admission::State::take_hints(Request& request, const TokenFacts& tokens) const {
   request.cached_hint =
       std::clamp<std::int64_t>(tokens.cached_prompt_tokens, 0, request.size.prompt_tokens);
+  if (request.keeps_place) {
+    request.deadline += kMorePatience * (request.deadline - request.arrived);
+    request.first_token_within += kMorePatience * request.first_token_within;
+  }
   if (!tokens.client_deadline) return;
   request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
   request.first_token_within = std::min(request.first_token_within, *tokens.client_deadline);

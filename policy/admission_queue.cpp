@@ -110,6 +110,25 @@ bool Admission::State::may_start_soon(const Request& request) const {
          sequence_slots.fits(reading_without_place + 1, watermark(request.class_index));
 }
 
+// Where it waits. Who came back as told is ordered as the first attempt was, whose time to wait was
+// everybody's.
+WaitingRoom::Entry Admission::State::entry_of(const Request& request) const {
+  const Duration wait = std::min(request.deadline - request.arrived,
+                                 policy->classes[request.class_index].timeouts.queue_ttl);
+  WaitingRoom::Entry entry{request.id,
+                           request.key->share,
+                           request.class_index,
+                           request.order,
+                           request.deadline,
+                           request.units(),
+                           request.arrived + wait / 2,
+                           std::nullopt,
+                           request.cached_hint,
+                           false};
+  if (request.keeps_place) entry.kept_deadline = request.first_arrived + wait;
+  return entry;
+}
+
 // Takes the budgets, and then either the lease or a place. On refusal nothing of this is taken.
 std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& request,
                                                        Queued& queued) {
@@ -174,20 +193,7 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   const WaitingRoom::Backlog ahead = room.backlog(leaf, request.class_index);
   queued.position = ahead.requests;
   queued.ahead_units = ahead.units;
-  request.entry = {request.id,
-                   leaf,
-                   request.class_index,
-                   request.order,
-                   request.deadline,
-                   request.units(),
-                   request.arrived + (request.deadline - request.arrived) / 2,
-                   std::nullopt,
-                   request.cached_hint,
-                   false};
-  if (request.keeps_place) {
-    const Duration wait = request.deadline - request.arrived;
-    request.entry.kept_deadline = request.first_arrived + wait;
-  }
+  request.entry = entry_of(request);
   enter_room(request);
   request.phase = Phase::Waiting;
   return std::nullopt;

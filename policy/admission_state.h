@@ -49,7 +49,8 @@ struct Request {
   Instant arrived{};
   std::uint64_t order = 0;  // of arrival
   Instant deadline{};  // of the queue: arrived + queue_ttl, or the client's own
-  Duration first_token_within{};  // of arrival: the class's ttft, or the client's deadline
+  Duration first_token_within{};  // of arrival: the class's ttft, or the client's deadline;
+                                  // three times as long for who came back as told
 
   RequestSize size;
   std::int64_t estimated_completion_tokens = 0;
@@ -119,6 +120,7 @@ struct Admission::State {
   void take_up(Request& request, const Claim& claim);
   void expire_tickets(Instant now);
   void drop_ticket(RequestId id);
+  void keep_next();
   void expect_back(const Ticket& ticket, std::int64_t sign);
   bool can_keep(const Ticket& ticket);
   std::optional<std::string> awaited_fault() const;
@@ -145,6 +147,7 @@ struct Admission::State {
   std::int64_t estimate(const KeyState& key, const Resolved& resolved,
                         const RequestSize& size) const;
   std::optional<Refusal> start_or_wait(Instant now, Request& request, Queued& queued);
+  WaitingRoom::Entry entry_of(const Request& request) const;
   bool may_start_soon(const Request& request) const;
   bool can_start(const Request& request);
   bool passes_gates(const Request& request) const;
@@ -239,7 +242,8 @@ struct Admission::State {
   void collect_releases();
   void refresh_releases();
   std::optional<std::string> releases_fault() const;
-  Duration until_room(const Request& request, std::int64_t ahead_units);
+  Duration until_room(const Request& request, std::int64_t ahead_units,
+                      std::int64_t requests_behind);
   Duration until_released(std::int64_t ahead_units, std::int64_t slots, std::int64_t blocks) const;
   Duration until_may_run(const Principal& node, std::int64_t queued) const;
   Duration beside_floors(ClassIndex class_index, Duration raw) const;

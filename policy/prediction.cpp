@@ -14,7 +14,6 @@ namespace {
 
 // A prediction that uses up the last fifth of the time is no promise.
 constexpr std::int64_t kTenthsOfDeadline = 8;
-constexpr std::int64_t kTenthsForExpected = 9;
 constexpr Duration kShortestRetry = std::chrono::milliseconds(100);
 
 constexpr Duration kLongestRetry = std::chrono::minutes(10);
@@ -46,13 +45,14 @@ void Admission::State::collect_releases() {
 }
 
 // Until running requests have given back what the request and those ahead of it need.
-Duration Admission::State::until_room(const Request& request, std::int64_t ahead_units) {
+Duration Admission::State::until_room(const Request& request, std::int64_t ahead_units,
+                                      std::int64_t requests_behind) {
   refresh_releases();
   if (releases.empty()) return Duration{0};
   // Of all that waits, the part that is ahead needs its part of slots and blocks.
   Duration wait = until_released(ahead_units, request.size.choices, expected_blocks(request));
   for (const Principal* node : request.path) {
-    wait = std::max(wait, until_may_run(*node, node->queue.committed() + 1));
+    wait = std::max(wait, until_may_run(*node, node->queue.committed() + 1 - requests_behind));
   }
   return wait;
 }
@@ -114,11 +114,15 @@ std::optional<Prediction> Admission::State::predict(const Request& request, bool
   Prediction prediction;
   Duration until_free{0};
   if (!starts) {
-    prediction.ahead_units = shares.units_ahead(request.key->share, class_index, own, counting);
+    // Who keeps a place stands before those of its key that came later.
+    const auto behind = request.keeps_place ? room.behind(entry_of(request))
+                                            : WaitingRoom::Backlog{};
+    prediction.ahead_units =
+        shares.units_ahead(request.key->share, class_index, own, counting, behind.units);
     for (ClassIndex higher = 0; higher < class_index; ++higher) {
       prediction.ahead_units += shares.work(ShareTree::kRoot, higher, counting);
     }
-    until_free = until_room(request, prediction.ahead_units);
+    until_free = until_room(request, prediction.ahead_units, behind.requests);
   }
   prediction.raw = std::max(predictor.time_for(prefill_left + prediction.ahead_units + own),
                             until_free + predictor.time_for(own));
@@ -137,10 +141,7 @@ std::optional<Refusal> Admission::State::check_first_token(Instant now, Request&
   if (!starts) request.predicted = queued.prediction->raw;
   request.predicted_at = now;
   if (policy->classes[request.class_index].allow_late) return std::nullopt;
-  // Who came back as told has had its no; it is let in while it is likely to be in time.
-  const Duration limit = request.keeps_place
-                             ? request.first_token_within / 10 * kTenthsForExpected
-                             : in_good_time(request.first_token_within);
+  const Duration limit = in_good_time(request.first_token_within);
   const Duration expected = now - request.arrived + queued.prediction->likely;
   if (expected <= limit) return std::nullopt;
   Refusal refusal;

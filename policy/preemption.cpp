@@ -90,7 +90,9 @@ void Admission::State::pause(Request& victim, RequestId by) {
   entry.class_index = victim.class_index;
   entry.deadline = victim.deadline;
   entry.units = kUnitsPerGeneratedToken * left;
-  entry.stands_at = victim.arrived + (victim.deadline - victim.arrived) / 2;
+  const WaitingRoom::Entry before = entry_of(victim);
+  entry.stands_at = before.stands_at;
+  entry.kept_deadline = before.kept_deadline;
   entry.was_started = true;
   entry.order = victim.order;
   enter_room(victim);

@@ -63,6 +63,8 @@ struct Principal {
   Bucket tokens;    // prompt + generated tokens per minute
 };
 
+inline constexpr std::int64_t kMostTicketsOfKey = 64;
+
 struct KeyState : Principal {
   KeyState(std::uint64_t key_handle, const KeyNode& key_node, const NodeRules& key_rules,
            std::size_t team, ShareTree::NodeIndex share_node, Instant now);
@@ -80,6 +82,7 @@ struct KeyState : Principal {
   std::int64_t tickets = 0;
   std::int64_t kept_tickets = 0;
   std::int64_t may_keep = 0;  // so many at a time; earned by coming back in time
+  std::int64_t most_tickets = kMostTicketsOfKey;  // at a time; lost by not coming back
   std::map<std::pair<std::size_t, ClassIndex>, LengthEstimate> lengths;
 };
 

@@ -93,8 +93,10 @@ Duration Admission::State::until_place(Instant now, const Request& request,
   const Meter& meter = *need.meter;
   const std::int64_t room_left =
       Meter::part_of(*meter.capacity(), need.watermark_ppm) - meter.committed();
+  // Who were told to come scatter: at the last place another would often have been faster.
+  const std::int64_t to_spare = std::min(2 * need.amount, *meter.capacity() / 2);
   const std::int64_t wanted =
-      std::max<std::int64_t>(1, need.amount + meter.awaited().told - room_left);
+      std::max<std::int64_t>(1, need.amount + to_spare + meter.awaited().told - room_left);
   const std::int64_t committed = std::max<std::int64_t>(1, meter.committed());
   const std::int64_t waiting = need.scope != nullptr ? need.scope->queue.committed() : room.size();
   const std::int64_t requests_to_go =

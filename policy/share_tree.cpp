@@ -122,8 +122,8 @@ void ShareTree::add_awaited(NodeIndex leaf, ClassIndex class_index, Awaited unit
 }
 
 std::int64_t ShareTree::units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units,
-                                    Counting counting) const {
-  const std::int64_t own = work(leaf, class_index, counting);
+                                    Counting counting, std::int64_t behind) const {
+  const std::int64_t own = work(leaf, class_index, counting) - behind;
   return own + units_beside(leaf, class_index, own + units, counting);
 }
 

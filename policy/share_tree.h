@@ -102,9 +102,10 @@ class ShareTree {
   }
   // Of the waiting units of this class, those that are served before a newcomer at the leaf that
   // needs `units` itself: at each level the queue it stands in, and of each sibling as much as its
-  // weight lets it have meanwhile. O(siblings on the path).
+  // weight lets it have meanwhile. `behind`: units at the leaf that it goes before.
+  // O(siblings on the path).
   std::int64_t units_ahead(NodeIndex leaf, ClassIndex class_index, std::int64_t units,
-                           Counting counting = Counting::Waiting) const;
+                           Counting counting = Counting::Waiting, std::int64_t behind = 0) const;
   // The same above a node: while it is served `mine` units, siblings of it and of what is above it
   // get so many.
   std::int64_t units_beside(NodeIndex node, ClassIndex class_index, std::int64_t mine,

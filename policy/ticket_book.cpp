@@ -17,7 +17,7 @@ Duration TicketBook::window(Duration told) {
 }
 
 bool TicketBook::is_full(const KeyState& key) const {
-  return tickets_.size() >= kMostTickets || key.tickets >= kMostTicketsOfKey;
+  return tickets_.size() >= kMostTickets || key.tickets >= key.most_tickets;
 }
 
 void TicketBook::add(const Ticket& ticket) {
@@ -26,6 +26,7 @@ void TicketBook::add(const Ticket& ticket) {
   assert(added && "a request is refused once");
   (void)added;
   by_end_.emplace(ticket.until, ticket.id);
+  if (!ticket.is_kept) without_room_.emplace(ticket.from, ticket.id);
   ticket.key->tickets += 1;
   ticket.key->kept_tickets += ticket.is_kept ? 1 : 0;
 }
@@ -42,7 +43,17 @@ void TicketBook::erase(RequestId id) {
   ticket.key->tickets -= 1;
   ticket.key->kept_tickets -= ticket.is_kept ? 1 : 0;
   by_end_.erase({ticket.until, id});
+  without_room_.erase({ticket.from, id});
   tickets_.erase(it);
+}
+
+void TicketBook::keep(RequestId id) {
+  Ticket& ticket = tickets_.at(id);
+  const bool had_none = without_room_.erase({ticket.from, id}) == 1;
+  assert(had_none && !ticket.is_kept && "room is kept once");
+  (void)had_none;
+  ticket.is_kept = true;
+  ticket.key->kept_tickets += 1;
 }
 
 const Ticket* TicketBook::overdue(Instant now) const {
@@ -55,7 +66,10 @@ std::optional<std::string> TicketBook::check_invariants() const {
   if (tickets_.size() > kMostTickets) return "there are too many tickets";
   std::map<const KeyState*, std::pair<std::int64_t, std::int64_t>> counts;
   for (const auto& [id, ticket] : tickets_) {
-    if (ticket.id != id || !by_end_.contains({ticket.until, id})) return "a ticket is misfiled";
+    if (ticket.id != id || !by_end_.contains({ticket.until, id}) ||
+        ticket.is_kept == without_room_.contains({ticket.from, id})) {
+      return "a ticket is misfiled";
+    }
     counts[ticket.key].first += 1;
     counts[ticket.key].second += ticket.is_kept ? 1 : 0;
   }

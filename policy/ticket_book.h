@@ -5,7 +5,7 @@
 //
 //   order     in the queue of its key and class it stands where it would have stood
 //   room      it may use what newcomers leave alone: rates, budgets and places that are kept for it
-//   time      its first token may be predicted up to 0.9 of the target, not 0.8
+//   time      it may wait for its start and its first token three times as long
 //
 // So waiting as told costs nothing but the wait, and asking early gains nothing. A ticket moves
 // nobody ahead of another key's requests: that stays the share tree's decision.
@@ -16,9 +16,13 @@
 //
 // Room is kept only for keys whose earlier tickets came back in time: the allowance doubles with
 // each that does and halves with each that does not. A client that floods, or that does not know of
-// tickets, never holds anything back from others. At most half of a meter is kept.
+// tickets, never holds anything back from others. At most half of a meter is kept; what one gives
+// back is kept for the next that may come.
 //
-// Limits: kMostTickets in all, kMostTicketsOfKey of one key; beyond them refusals give none.
+// Limits: kMostTickets in all; of one key kMostTicketsOfKey, half as many for each that was not
+// used in time, down to kFewestTicketsOfKey, and twice as many for each that was. Beyond them
+// refusals give none. So a client that asks on and on without its tickets makes others wait longer
+// for once, and then by kFewestTicketsOfKey at most.
 // Thread: I/O thread only. Cost: O(log n).
 // Tests:  tests/policy/ticket_test.cpp, tests/sim/policy_ticket_test.cpp
 #pragma once
@@ -38,7 +42,7 @@
 namespace turnstile::policy {
 
 inline constexpr std::size_t kMostTickets = 4096;
-inline constexpr std::int64_t kMostTicketsOfKey = 64;
+inline constexpr std::int64_t kFewestTicketsOfKey = 4;
 
 // What a request will take when it comes, of all that it may be refused by.
 struct TicketNeeds {
@@ -73,6 +77,21 @@ class TicketBook {
   const Ticket* find(RequestId id) const;
   void erase(RequestId id);
 
+  // Of those without room, the first that `may_keep` accepts among the kMostLookedAt whose windows
+  // open first.
+  template <typename MayKeep>
+  const Ticket* next_to_keep(MayKeep may_keep) const {
+    std::size_t looked_at = 0;
+    for (const auto& [from, id] : without_room_) {
+      if (++looked_at > kMostLookedAt) break;
+      const Ticket& ticket = tickets_.at(id);
+      if (may_keep(ticket)) return &ticket;
+    }
+    return nullptr;
+  }
+  // REQUIRES: the ticket is in the book, without room.
+  void keep(RequestId id);
+
   // The ticket whose window closed first, when it has closed.
   const Ticket* overdue(Instant now) const;
 
@@ -85,8 +104,11 @@ class TicketBook {
   std::optional<std::string> check_invariants() const;
 
  private:
+  static constexpr std::size_t kMostLookedAt = 8;
+
   std::map<RequestId, Ticket> tickets_;
   std::set<std::pair<Instant, RequestId>> by_end_;
+  std::set<std::pair<Instant, RequestId>> without_room_;  // by the begin of their windows
 };
 
 }  // namespace turnstile::policy

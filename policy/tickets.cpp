@@ -106,10 +106,22 @@ void Admission::State::drop_ticket(RequestId id) {
   principals.end_ticket(*ticket.key);
 }
 
+// Room that a ticket gave back, or its key has earned, is for the next that may come.
+void Admission::State::keep_next() {
+  const Ticket* next = tickets.next_to_keep([&](const Ticket& one) { return can_keep(one); });
+  if (next == nullptr) return;
+  expect_back(*next, -1);
+  tickets.keep(next->id);
+  expect_back(*next, 1);
+}
+
 void Admission::State::expire_tickets(Instant now) {
   while (const Ticket* late = tickets.overdue(now)) {
-    if (late->is_kept) late->key->may_keep /= 2;
+    KeyState& key = *late->key;
+    if (late->is_kept) key.may_keep /= 2;
+    key.most_tickets = std::max(key.most_tickets / 2, kFewestTicketsOfKey);
     drop_ticket(late->id);
+    keep_next();
   }
 }
 
@@ -130,6 +142,8 @@ Admission::State::Claim Admission::State::claim_ticket(Instant now, KeyState& ke
   Claim claim{TicketUse::Kept, *ticket, {}};
   drop_ticket(ticket->id);
   key.may_keep = std::clamp(2 * key.may_keep, kFirstAllowance, kMostTicketsOfKey);
+  key.most_tickets = std::min(2 * key.most_tickets, kMostTicketsOfKey);
+  keep_next();
   return claim;
 }
 

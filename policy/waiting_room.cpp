@@ -105,6 +105,18 @@ WaitingRoom::Backlog WaitingRoom::backlog(ShareTree::NodeIndex leaf, ClassIndex 
   return queue == nullptr ? Backlog{} : queue->backlog;
 }
 
+WaitingRoom::Backlog WaitingRoom::behind(const Entry& entry) const {
+  const Queue* queue = find_queue(entry.leaf, entry.class_index);
+  Backlog behind;
+  if (queue == nullptr || orders_[entry.class_index] == LeafOrder::LifoWhenStanding) return behind;
+  for (NodeIndex index = queue->last; index != kNone; index = nodes_[index].before) {
+    if (!goes_before(entry, nodes_[index].entry)) break;
+    behind.requests += 1;
+    behind.units += nodes_[index].entry.units;
+  }
+  return behind;
+}
+
 std::optional<WaitingRoom::Entry> WaitingRoom::most_urgent() const {
   if (by_deadline_.empty()) return std::nullopt;
   return nodes_[by_deadline_.front()].entry;

@@ -12,9 +12,10 @@
 //            before (check_invariants()).
 // Thread:    I/O thread only.
 // Errors:    adding an id twice or removing an absent one is our bug and asserts.
-// Cost:      add: O(log n) and the entries that it goes before; remove: O(log n) and the entries
-//            before it in its queue; displacement: O(n). n is bounded by queue_requests_total.
-//            Places of entries that left are used again: a steady stream allocates nothing.
+// Cost:      add, behind: O(log n) and the entries that it goes before; remove: O(log n) and the
+//            entries before it in its queue; displacement: O(n). n is bounded by
+//            queue_requests_total. Places of entries that left are used again: a steady stream
+//            allocates nothing.
 // Tests:     tests/policy/waiting_room_test.cpp
 #pragma once
 
@@ -66,6 +67,9 @@ class WaitingRoom {
     std::int64_t units = 0;
   };
   Backlog backlog(ShareTree::NodeIndex leaf, ClassIndex class_index) const;
+  // Of the queue that the entry joins or is in, what stands behind it. Of a queue that may serve
+  // its newest first, nothing.
+  Backlog behind(const Entry& entry) const;
 
   std::int64_t size() const { return size_; }
   // Of the entries that may still be refused the one with the earliest deadline.

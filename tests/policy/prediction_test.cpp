@@ -121,6 +121,73 @@ TEST(WouldMissDeadline, TheClientsOwnDeadlineIsHeldToo) {
   EXPECT_EQ(refused.error().limit, 800);
 }
 
+// Who waits in the queue that it was refused for, and comes back as told.
+class ReturningDesk : public BusyDesk {
+ public:
+  ReturningDesk()
+      : BusyDesk(targets("ttft = \"10s\"\n[classes.demo]\nttft = \"1h\"\ncan_preempt = false")) {}
+
+  // -> the first that is refused.
+  std::uint64_t fill(std::uint64_t id) {
+    auto answer = admit(id, "anna", kLong);
+    while (answer) answer = admit(++id, "anna", kLong);
+    EXPECT_EQ(answer.error().ticket, RequestId{id});
+    told = *answer.error().retry_after;
+    return id;
+  }
+  tl::expected<Queued, Refusal> come_back(std::uint64_t id, std::uint64_t ticket) {
+    Ask ask{"anna", std::nullopt, std::nullopt};
+    ask.ticket = RequestId{ticket};
+    auto answer = admission.admit(now, RequestId{id}, *admission.resolve(now, ask), tokens(kLong));
+    check();
+    return answer;
+  }
+
+  static constexpr Wish kLong{.prompt = 400};
+  Duration told{};
+};
+
+// Those of its key that came after it are behind it, however many they are.
+TEST(WouldMissDeadline, WhoKeepsAPlaceHasOnlyThoseBeforeItAhead) {
+  ReturningDesk desk;
+  const std::uint64_t refused = desk.fill(6);
+  for (std::uint64_t id = 6; id < refused; ++id) {
+    ASSERT_TRUE(desk.admission.leave(desk.now, RequestId{id}));
+  }
+  const std::uint64_t newcomer = desk.fill(100);
+  ASSERT_GT(newcomer, 110u);
+  desk.advance(desk.told);
+  const auto queued = desk.come_back(200, refused);
+  ASSERT_TRUE(queued);
+  EXPECT_EQ(queued->ticket, TicketUse::Kept);
+  EXPECT_EQ(queued->prediction->ahead_units, 48) << "request 5 and nobody else";
+}
+
+// The engine did nothing meanwhile, so the wait that was told was too short.
+TEST(WouldMissDeadline, WhoWaitedAsToldIsNotSentAwayForASlowerPace) {
+  ReturningDesk desk;
+  const std::uint64_t refused = desk.fill(6);
+  desk.advance(desk.told);
+  ASSERT_FALSE(desk.admit(300, "anna", ReturningDesk::kLong)) << "nobody else is let in";
+  const auto queued = desk.come_back(200, refused);
+  ASSERT_TRUE(queued);
+  EXPECT_GT(queued->prediction->likely, Duration{milliseconds(8000)});
+}
+
+// Three times as long is the end of it.
+TEST(WouldMissDeadline, WhoWaitedAsToldIsSentAwayForAMuchLongerQueue) {
+  ReturningDesk desk;
+  const std::uint64_t refused = desk.fill(6);
+  for (std::uint64_t id = 300; id < 350; ++id) {
+    ASSERT_TRUE(desk.admit(id, "bob", {.prompt = 400, .class_name = "demo"}));
+  }
+  desk.advance(desk.told);
+  const auto answer = desk.come_back(200, refused);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, RefusalCode::WouldMissDeadline);
+  EXPECT_EQ(answer.error().limit, 24'000);
+}
+
 // The place is looked for before the prediction and taken after it.
 TEST(WouldMissDeadline, NobodyIsDisplacedForIt) {
   BusyDesk desk(targets("ttft = \"1h\"", "queue_requests = 3"));

@@ -214,6 +214,15 @@ TEST(Ticket, BookIsBounded) {
     given += refused.error().ticket ? 1 : 0;
   }
   EXPECT_EQ(given, kMostTicketsOfKey);
+  // Nobody came back in time: so many are not believed again.
+  desk.advance(seconds(1000));
+  given = 0;
+  for (std::uint64_t id = 300; id < 500; ++id) {
+    const auto refused = desk.come(id, "anna");
+    ASSERT_FALSE(refused);
+    given += refused.error().ticket ? 1 : 0;
+  }
+  EXPECT_EQ(given, kFewestTicketsOfKey);
 }
 
 // A key that is gone takes its tickets along; nothing points to it afterwards.

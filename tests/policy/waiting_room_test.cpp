@@ -50,6 +50,21 @@ TEST(WaitingRoom, BacklogCountsRequestsAndUnitsOfOneQueue) {
   EXPECT_EQ(room.backlog(9, 0).requests, 0);
 }
 
+TEST(WaitingRoom, BehindIsWhatAnEntryGoesBeforeInItsQueue) {
+  WaitingRoom room({LeafOrder::Fifo, LeafOrder::Edf, LeafOrder::LifoWhenStanding});
+  for (ClassIndex c = 0; c < 3; ++c) {
+    room.add(entry(2, 7, c, 9));
+    room.add(entry(4, 7, c, 5));
+    room.add(entry(6, 7, c, 9));
+    room.add(entry(8, 8, c, 9));
+  }
+  EXPECT_EQ(room.behind(entry(3, 7, 0, 1)).requests, 2);
+  EXPECT_EQ(room.behind(entry(4, 7, 0, 5)).units, 10) << "not itself";
+  EXPECT_EQ(room.behind(entry(3, 7, 1, 8)).requests, 2) << "2 and 6 are due later";
+  EXPECT_EQ(room.behind(entry(3, 7, 2, 1)).requests, 0) << "its newest may be served first";
+  EXPECT_EQ(room.behind(entry(3, 9, 0, 1)).requests, 0);
+}
+
 TEST(WaitingRoom, VictimIsTheNewestOfTheLowestStrictlyLowerClass) {
   WaitingRoom room;
   const auto anyone = [](const WaitingRoom::Entry&) { return true; };

@@ -139,13 +139,13 @@ bool Books::is_head(Instant now, const BookedRequest& request) const {
     case LeafOrder::Fifo: return queue.front() == &request;
     case LeafOrder::Edf:
       return std::ranges::none_of(queue, [&](const BookedRequest* other) {
-        const Instant theirs = other->first_arrived + (other->deadline - other->arrived);
-        const Instant ours = request.first_arrived + (request.deadline - request.arrived);
+        const Instant theirs = other->first_arrived + other->usual_wait;
+        const Instant ours = request.first_arrived + request.usual_wait;
         return theirs < ours || (theirs == ours && other->order < request.order);
       });
     case LeafOrder::LifoWhenStanding: {
       const BookedRequest& oldest = *queue.front();
-      const bool half_gone = now - oldest.arrived >= (oldest.deadline - oldest.arrived) / 2;
+      const bool half_gone = now - oldest.arrived >= oldest.usual_wait / 2;
       return (half_gone ? queue.back() : queue.front()) == &request;
     }
   }
@@ -175,6 +175,7 @@ BookedRequest& Books::open(Instant now, RequestId id, const Resolved& resolved,
   request.shown = resolved.ticket;
   request.order = next_order_++;
   request.deadline = deadline;
+  request.usual_wait = deadline - now;
   for (auto& [scope, rate] : rates_) {
     if (in_node(request, scope)) rate.move(now, 1);
   }
@@ -222,6 +223,7 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
     request.order = place.order;
     request.first_arrived = place.first_arrived;
     if (place.first_arrived >= request.arrived) return broken("a place of the future", request.id);
+    request.deadline = request.arrived + 3 * request.usual_wait;
   }
   request.prompt = tokens.prompt_tokens;
   request.choices = tokens.choices;
@@ -234,6 +236,7 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   request.estimate = queued.estimated_completion_tokens;
   if (tokens.client_deadline) {
     request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
+    request.usual_wait = std::min(request.usual_wait, *tokens.client_deadline);
   }
   const std::int64_t positions = request.prompt + request.max_tokens;
   if (request.worst_blocks * block < request.choices * positions) {

@@ -30,6 +30,7 @@ struct BookedRequest {
   Instant first_arrived{};
   std::optional<RequestId> shown;  // a ticket
   Instant deadline{};
+  Duration usual_wait{};  // to the deadline, of who does not come back as told
   std::int64_t prompt = 0;
   std::int64_t max_tokens = 0;
   std::int64_t choices = 1;
