@@ -6,11 +6,11 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr std::uint32_t kMemory = 8;       // means follow the last so many steps
+constexpr std::uint32_t kGuessMemory = 8;  // means follow the last so many steps
 constexpr double kGainShare = 1.0 / 16.0;  // of one guessed step
 
 // A step that took so many times the usual was held up by something else.
-constexpr double kMostSurprise = 2.0;
+constexpr double kMostShare = 2.0;
 
 void follow(double& mean, double value, std::uint32_t count) { mean += (value - mean) / count; }
 
@@ -24,9 +24,9 @@ void GuessCost::observe(const DecodeStep& step, double duration_ms, double kv_by
   Seen& seen = seen_[step.sequences];
   const auto kv_bytes = static_cast<double>(step.kv_bytes);
   if (step.guesses == 0 && step.draft_passes == 0.0) {
-    seen.plain_count = std::min(seen.plain_count + 1, kMemory);
+    seen.plain_count = std::min(seen.plain_count + 1, kGuessMemory);
     if (seen.plain_count > kPlainFirst) {
-      duration_ms = std::min(duration_ms, kMostSurprise * seen.plain_ms);
+      duration_ms = std::min(duration_ms, kMostShare * seen.plain_ms);
     }
     follow(seen.plain_ms, duration_ms, seen.plain_count);
     follow(seen.plain_kv_bytes, kv_bytes, seen.plain_count);
@@ -43,8 +43,8 @@ void GuessCost::observe(const DecodeStep& step, double duration_ms, double kv_by
   if (step.has_read || step.guesses == 0) return;
   gain_ += (gain - gain_) * kGainShare;
   const double share = std::max(duration_ms / plain_ms - 1.0, 0.0) / step.guesses;
-  seen.guess_count = std::min(seen.guess_count + 1, kMemory);
-  follow(seen.guess_share, std::min(share, kMostSurprise), seen.guess_count);
+  seen.guess_count = std::min(seen.guess_count + 1, kGuessMemory);
+  follow(seen.guess_share, std::min(share, kMostShare), seen.guess_count);
 }
 
 bool GuessCost::may_guess(std::uint32_t sequences) const {
