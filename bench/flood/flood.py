@@ -81,7 +81,7 @@ def main():
             print(f"flood.py: there is no {path}; bench/flood/README.md says how to get it.",
                   file=sys.stderr)
             return 3
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("flood.py: ended from outside"))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers are stopped, parts kept
     arguments.peer = [path.resolve() for path in arguments.peer]
     arguments.behind = arguments.behind and arguments.behind.resolve()
 
@@ -90,8 +90,10 @@ def main():
     sheet = Sheet()
     for part in arguments.only or PARTS:
         print(part, flush=True)
-        sheet.measure(part, PARTS[part], arguments)
-        write(sheet, arguments, machine)  # a run that is stopped keeps the parts that were done
+        try:
+            sheet.measure(part, PARTS[part], arguments)
+        finally:
+            write(sheet, arguments, machine)  # a run that is stopped keeps what was done
     print("\n" + sheet.table())
     return 1 if any(line["met"] is False or line["client_limits"] for line in sheet.lines) else 0
 

@@ -48,9 +48,10 @@ def overload(sheet, arguments):
 
 def requests_per_s(arguments, server):
     """In a closed loop with every slot busy, by its tokens: the requests of a closed loop end in
-    waves, and a window sees one more or less."""
+    waves, and a window sees one more or less. Who is refused pauses, or a storm of refusals would
+    take the processors."""
     load = Load(arguments.load, server, *server.client_flags("team"), *REQUEST, "--streams", 32,
-                "--requests", 100_000, "--seed", 3)
+                "--requests", 100_000, "--seed", 3, "--pause-after-refusal-ms", 500)
     ramp(server)
     begin = time.monotonic()
     time.sleep(10)

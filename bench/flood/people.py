@@ -148,15 +148,25 @@ def people_at_peers(sheet, arguments):
     pools = {}
     for turn in range(arguments.rounds):
         for make in makers if turn % 2 == 0 else makers[::-1]:
-            with make() as server:
-                sheet.settings(server)
-                run = one_round(arguments, server, arguments.peer_seconds, 1 + turn, alone=False)
-                sheet.raw({"server": server.name, "round": turn, **kept(run)})
-                pools.setdefault(server.name, Pool()).add(run)
-                print(f"  {server.name}: first token p95 "
-                      f"{figures.quantile(run['mixed'].first_token_ms(), 0.95):.0f} ms, batch "
-                      f"{run['batch_mixed']:.0f} tok/s", flush=True)
+            try:
+                round_at_peer(sheet, arguments, make, turn, pools)
+            except SystemExit as why:  # one that does not start, or answers with something else
+                sheet.missing("a round at a peer", str(why)[-300:].replace("\n", " "))
+            except KeyboardInterrupt:
+                report_peers(sheet, pools)
+                raise
     report_peers(sheet, pools)
+
+
+def round_at_peer(sheet, arguments, make, turn, pools):
+    with make() as server:
+        sheet.settings(server)
+        run = one_round(arguments, server, arguments.peer_seconds, 1 + turn, alone=False)
+        sheet.raw({"server": server.name, "round": turn, **kept(run)})
+        pools.setdefault(server.name, Pool()).add(run)
+        print(f"  {server.name}: first token p95 "
+              f"{figures.quantile(run['mixed'].first_token_ms(), 0.95):.0f} ms, batch "
+              f"{run['batch_mixed']:.0f} tok/s", flush=True)
 
 
 def gap_text(pool):
@@ -165,9 +175,10 @@ def gap_text(pool):
 
 
 def report_peers(sheet, pools):
-    ours = pools.pop("turnstile")
-    if not pools:
-        sheet.missing("peers", "none was named")
+    ours = pools.pop("turnstile", None)
+    if not pools or ours is None:
+        sheet.missing("peers", "no figure of a peer and of ours")
+        return
     best_gap = min((figures.quantile(pool.gaps, 0.99) for pool in pools.values() if pool.gaps),
                    default=None)
     for name, pool in pools.items():
