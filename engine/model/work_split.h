@@ -20,7 +20,7 @@ namespace turnstile::engine {
 
 struct WorkSplit {
   static constexpr int kRowTile = 128;
-  static constexpr int kItemsPerThread = 3;  // about; kernels gather an item's activations first
+  static constexpr int kItemsPerThread = 8;  // of panels, at least, where the matrix has them
   static constexpr int kMaxItemPanels = 16;
   static constexpr int kLongRowTile = 512;
   static constexpr int kLongItemPanels = 4;
@@ -34,11 +34,9 @@ struct WorkSplit {
 
   WorkSplit(int panel_count, int row_count, int threads, bool is_long)
       : panels(panel_count), rows(row_count) {
+    const int wanted = panels / (kItemsPerThread * threads);
+    item_panels = std::clamp(wanted / 2 * 2, 2, is_long ? kLongItemPanels : kMaxItemPanels);
     row_tiles = tiles_of(rows, is_long);
-    const int most = is_long ? kLongItemPanels : kMaxItemPanels;
-    const int wanted = std::clamp(panels * row_tiles / (kItemsPerThread * threads), 2, most);
-    const int columns = (panels + wanted - 1) / wanted;  // of items, as equal as they can be
-    item_panels = ((panels + columns - 1) / columns + 1) / 2 * 2;
   }
 
   static int tiles_of(int rows, bool is_long) {
