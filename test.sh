@@ -88,7 +88,7 @@ else
 fi
 
 step 'clang reads the core'
-CXX=clang++-14 configure build-clang -Dcore_only=true -Dwerror=false
+CXX=clang++-14 configure build-clang -Dcore_only=true -Dwerror=false -Dunity=on -Dunity_size=10
 .ci/clang_core.py build-clang >"$results/clang_core.outcome" || true
 
 step 'result'

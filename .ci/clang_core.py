@@ -5,7 +5,8 @@ Usage: clang_core.py BUILD_FOLDER
 
 BUILD_FOLDER was set up with clang as the compiler, so its compile_commands.json has the right
 flags for each file; only the parse is run (-fsyntax-only), on all processors. Prints what clang
-says and ends with "clang_core PASSED FAILED", one count a file.
+says and ends with "clang_core PASSED FAILED", one count a file, or a group of files in a unity
+build.
 """
 import concurrent.futures
 import json
@@ -36,7 +37,9 @@ def main():
     entries = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if source.is_relative_to(root) and source.relative_to(root).parts[0] in CORE:
+        # A unity build's sources, each of which includes several, lie in the build folder.
+        above = build if source.is_relative_to(build) else root
+        if source.is_relative_to(above) and source.relative_to(above).parts[0] in CORE:
             entries.append(entry)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

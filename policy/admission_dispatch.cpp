@@ -141,8 +141,23 @@ bool Admission::State::start_by_pausing(Instant now) {
 
 void Admission::State::refresh_backlogs() {
   for (ClassIndex c = 0; c < policy->classes.size(); ++c) {
-    floors.set_backlogged(c, shares.ready(ShareTree::kRoot, c));
+    const bool backlogged = shares.ready(ShareTree::kRoot, c);
+    const bool begins = backlogged && !floors.backlogged(c);
+    floors.set_backlogged(c, backlogged, begins ? units_left(c) : 0);
   }
+}
+
+// Of the running requests of the class, as far as their usual lengths tell.
+std::int64_t Admission::State::units_left(ClassIndex class_index) const {
+  std::int64_t units = 0;
+  for (const Request* request : on_engine) {
+    if (request->class_index != class_index) continue;
+    const std::int64_t tokens =
+        request->estimated_completion_tokens - request->ledger.generated_tokens();
+    units += kUnitsPerPromptToken * request->prefill_left +
+             kUnitsPerGeneratedToken * std::max<std::int64_t>(0, tokens);
+  }
+  return units;
 }
 
 void Admission::dispatch(Instant now, std::vector<Outcome>& out) {

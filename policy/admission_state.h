@@ -165,6 +165,7 @@ struct Admission::State {
   void pause(Request& victim, RequestId by);
 
   void refresh_backlogs();
+  std::int64_t units_left(ClassIndex class_index) const;
   std::int64_t watermark(ClassIndex class_index) const {
     return policy->classes[class_index].watermark_ppm;
   }

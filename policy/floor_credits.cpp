@@ -14,9 +14,12 @@ FloorCredits::FloorCredits(const std::vector<ClassRules>& classes, std::int64_t 
   for (const ClassRules& rules : classes) classes_.push_back({rules.floor_ppm, 0, false});
 }
 
-void FloorCredits::set_backlogged(ClassIndex class_index, bool backlogged) {
+void FloorCredits::set_backlogged(ClassIndex class_index, bool backlogged,
+                                  std::int64_t running_units) {
   PerClass& state = classes_[class_index];
-  if (backlogged && !state.backlogged) state.credit = 0;
+  if (backlogged && !state.backlogged) {
+    state.credit = -std::min(running_units, most_ / kScale) * kScale;
+  }
   state.backlogged = backlogged;
 }
 

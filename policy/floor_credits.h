@@ -4,7 +4,8 @@
 // and pays for what it starts: the estimate at once, corrected when the request ends. A class with
 // credit is *due*: it goes before every other class and may use the whole engine, or its watermark
 // could keep it out for ever. Credit is bounded both ways, so a class can neither save up for a
-// burst nor fall behind for good, and it starts from nothing whenever work begins to wait.
+// burst nor fall behind for good. Whenever work begins to wait it starts from what is left of its
+// running requests, as a debt: a class that fills the engine is not due besides.
 //
 // Promise, for any interval in which a class has work waiting:
 //   served to it >= floor * served to all - (largest credit + floor * running work + largest debt)
@@ -28,7 +29,9 @@ class FloorCredits {
   // `largest_units`: what the largest request may cost; bounds credit and debt.
   FloorCredits(const std::vector<ClassRules>& classes, std::int64_t largest_units);
 
-  void set_backlogged(ClassIndex class_index, bool backlogged);
+  // `running_units`: what its running requests are still expected to cost.
+  void set_backlogged(ClassIndex class_index, bool backlogged, std::int64_t running_units = 0);
+  bool backlogged(ClassIndex class_index) const { return classes_[class_index].backlogged; }
   void on_served(std::int64_t units);                        // to whatever class
   void charge(ClassIndex class_index, std::int64_t units);   // negative: a correction
 

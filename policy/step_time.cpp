@@ -41,7 +41,10 @@ std::optional<Duration> StepTime::gap_with(std::int64_t sequences) const {
   if (variance_ >= kLeastVariance && covariance_ > 0) {
     // A thousand times the slope, so that the products stay inside 64 bits.
     const std::int64_t slope_milli = std::min(covariance_, INT64_MAX / 1000) * 1000 / variance_;
-    us += std::clamp(slope_milli, std::int64_t{0}, kLongestUs) * beyond / 1000;
+    // Where sizes hardly differ the slope is mostly noise, but a step without sequences takes no
+    // less than nothing.
+    const std::int64_t steepest_milli = mean_us_ * 1000 / std::max(mean_size_, kOne);
+    us += std::clamp(slope_milli, std::int64_t{0}, steepest_milli) * beyond / 1000;
   }
   return std::chrono::microseconds(std::clamp<std::int64_t>(us, 0, kLongestUs));
 }

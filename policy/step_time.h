@@ -6,7 +6,8 @@
 // means of size, time and their products (the update of West, CACM 1979, with a weight of 1/32).
 // Steps with prompts in them say nothing here: the engine cuts prompts by itself so that steps stay
 // within the targets of those that decode. While all steps had the same size the slope is taken as
-// zero, so that one more sequence at a time shows what it costs.
+// zero, so that one more sequence at a time shows what it costs. It is never steeper than the line
+// from nothing: steps of nearly one size say nothing of a slope, and their noise may say anything.
 //
 // Integers only, as all of policy. Thread: I/O thread only. Cost: O(1).
 // Tests: tests/policy/step_time_test.cpp

@@ -43,6 +43,21 @@ TEST(FloorCredits, NothingIsEarnedOrKeptWithoutWork) {
   EXPECT_FALSE(floors.due(1));
 }
 
+TEST(FloorCredits, WhatRunsWhenWorkBeginsToWaitIsPaidFor) {
+  FloorCredits floors(two_classes(100'000), 1000);
+  floors.set_backlogged(1, true, 50);
+  EXPECT_EQ(floors.credit_units(1), -50);
+  floors.on_served(500);
+  EXPECT_FALSE(floors.due(1)) << "its running requests are its floor";
+  floors.on_served(10);
+  EXPECT_TRUE(floors.due(1));
+  floors.set_backlogged(1, true, 50);
+  EXPECT_TRUE(floors.due(1)) << "paid once";
+  floors.set_backlogged(1, false);
+  floors.set_backlogged(1, true, 1'000'000);
+  EXPECT_EQ(floors.credit_units(1), -1000);
+}
+
 TEST(FloorCredits, CreditAndDebtAreBounded) {
   FloorCredits floors(two_classes(500'000), 1000);
   floors.set_backlogged(1, true);

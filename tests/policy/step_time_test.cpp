@@ -33,6 +33,20 @@ TEST(StepTime, WithoutVarietyOneMoreCostsNothing) {
   EXPECT_EQ(*steps.gap_with(5), milliseconds(10));
 }
 
+// Sizes of 25 and 26 whose times jump about: the line through them may be as steep as anything.
+TEST(StepTime, NoiseDoesNotMakeOneMoreCostMoreThanItsShareOfAStep) {
+  for (const int phase : {0, 1, 2, 3, 4}) {
+    StepTime steps;
+    for (int i = 0; i < 200; ++i) {
+      const int sequences = 25 + (i + phase) % 2;
+      const int noise_ms = (i + phase) % 2 == 0 ? 0 : (i % 5) * 15;
+      steps.on_step(milliseconds(40 + noise_ms), sequences);
+      const auto here = *steps.gap_with(25);
+      EXPECT_LE(*steps.gap_with(28), here * 29 / 25) << "step " << i;
+    }
+  }
+}
+
 // Steps of 10 ms and 10 ms a sequence; four slots.
 class PacedDesk : public FrontDesk {
  public:
