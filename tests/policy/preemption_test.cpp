@@ -124,9 +124,13 @@ TEST(Preemption, TeamAtItsOwnLimitPausesNobody) {
 TEST(Preemption, DemoNeedNotWaitForTheHeadOfAClassThatIsDue) {
   PauseDesk desk(policy_with(std::string(kFull) + "floor = 0.25"));
   desk.fill(1, 4, "batch");
+  // All but over, so that they are no debt of the floor when the fifth begins to wait.
+  for (std::uint64_t id = 1; id <= 4; ++id) {
+    desk.admission.on_tokens(desk.now, RequestId{id}, 16, 16);
+  }
   ASSERT_FALSE(desk.admit(5, "anna", {.class_name = "batch"})->starts_now);
   desk.turn();
-  desk.admission.on_tokens(desk.now, RequestId{1}, 16, 10);
+  desk.admission.on_tokens(desk.now, RequestId{1}, 16, 0);  // the engine computed it again
   ASSERT_TRUE(desk.admit(6, "anna", {.class_name = "demo"}));
   desk.turn();
   EXPECT_EQ(desk.paused, (Ids{4}));
