@@ -3,21 +3,20 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <simdjson.h>
 
 namespace turnstile::engine {
 
-// Calls use(element, line_number) for each line of tests/golden/NAME. Returns how many there were;
-// 0 when the file cannot be read.
+// Calls use(element, line_number) for each line of the file. Returns how many there were; 0 when it
+// cannot be read.
 template <typename Use>
-std::size_t for_each_golden_line(const std::string& name, Use use) {
+std::size_t for_each_line(const std::string& path, Use use) {
   simdjson::dom::parser parser;
   simdjson::padded_string text;
-  if (simdjson::padded_string::load(std::string(TURNSTILE_GOLDEN_DIR) + "/" + name).get(text)) {
-    return 0;
-  }
+  if (simdjson::padded_string::load(path).get(text)) return 0;
   std::size_t count = 0;
   const std::string_view all(text.data(), text.size());
   for (std::size_t begin = 0; begin < all.size();) {
@@ -30,6 +29,12 @@ std::size_t for_each_golden_line(const std::string& name, Use use) {
     begin = end + 1;
   }
   return count;
+}
+
+// The same for tests/golden/NAME.
+template <typename Use>
+std::size_t for_each_golden_line(const std::string& name, Use use) {
+  return for_each_line(std::string(TURNSTILE_GOLDEN_DIR) + "/" + name, std::move(use));
 }
 
 inline std::string string_at(simdjson::dom::element element, const char* key) {

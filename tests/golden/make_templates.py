@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes templates.jsonl: templates, their variables and what Jinja2 makes of them.
 
-Usage: make_templates.py [OUTPUT [RANDOM_COUNT]]      (needs jinja2 3.1; Debian: python3-jinja2)
+Usage: make_templates.py [OUTPUT [RANDOM_COUNT [FIRST_SEED]]]   (needs jinja2 3.1; Debian:
+python3-jinja2)
 
 The oracle is Jinja2's sandbox under the settings of transformers: trim_blocks, lstrip_blocks, break
 and continue, tojson as plain json.dumps, raise_exception and strftime_now. The first half of the
@@ -427,7 +428,7 @@ def case(source):
 # methods change the case of ASCII letters only; attributes that begin with two underscores are
 # refused at once where Jinja2 may print nothing; a variable of the request that the template also
 # sets somewhere reads as the request's until it is set, where Jinja2 may say undefined.
-def cases(random_count):
+def cases(random_count, seed=1):
     lines = []
     chunks = HAND_WRITTEN.strip("\n").split("\n")
     index = 0
@@ -441,13 +442,12 @@ def cases(random_count):
             lines.append(case(chunk))
         index += 1
     lines += [case(block) for block in BLOCKS]
-    seed = 0
     rendered = 0
     while rendered < random_count:
-        seed += 1
         line = case(Random(seed).block(3))
+        seed += 1
         too_long = len(line["template"]) > 1500 or len(line.get("output", "")) > 1500
-        if too_long or ("error" in line and seed % 8):
+        if too_long or ("error" in line and (seed - 1) % 8):
             continue
         lines.append(line)
         rendered += 1
@@ -467,9 +467,10 @@ def opens(text):
 def main():
     output = sys.argv[1] if len(sys.argv) > 1 else "templates.jsonl"
     random_count = int(sys.argv[2]) if len(sys.argv) > 2 else RANDOM_COUNT
+    first_seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     with open(output, "w", encoding="utf-8") as file:
         file.write(json.dumps({"variables": VARIABLES}, ensure_ascii=False) + "\n")
-        for line in cases(random_count):
+        for line in cases(random_count, first_seed):
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
