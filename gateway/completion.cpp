@@ -25,9 +25,6 @@
 namespace turnstile::gateway {
 namespace {
 
-// What the route puts in place of an absent max_tokens (OpenAI's completions API).
-constexpr std::int64_t kCompletionsDefaultMaxTokens = 16;
-
 RequestRecord begin_record(const Session& session, const RouteMatch& route,
                            const Principal& principal) {
   RequestRecord record;

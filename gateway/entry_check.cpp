@@ -105,16 +105,18 @@ std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
   return context.tickets.read(head.ticket);
 }
 
+std::string lines_of_key(const SpineContext& context, std::string_view key_id) {
+  const policy::Instant now = context.clock.now();
+  const auto resolved = context.admission.resolve(
+      now, {.key_id = key_id, .requested_class = std::nullopt, .model = std::nullopt});
+  const std::string_view service_class = resolved ? resolved->class_name : std::string_view();
+  return answer_lines(service_class, context.admission.policy().revision,
+                      context.admission.rate_view(now, key_id));
+}
+
 void InvalidRequest::answer(const ApiError& error) const {
   context_.metrics.on_invalid(to_string(error.code));
-  const policy::Instant now = context_.clock.now();
-  // The class that the key would get; the request itself may not have got so far.
-  const auto resolved = context_.admission.resolve(now, {.key_id = key_id_,
-                                                         .requested_class = std::nullopt,
-                                                         .model = std::nullopt});
-  const std::string_view service_class = resolved ? resolved->class_name : std::string_view();
-  session_.respond_error(error, answer_lines(service_class, context_.admission.policy().revision,
-                                             context_.admission.rate_view(now, key_id_)));
+  session_.respond_error(error, lines_of_key(context_, key_id_));
 }
 
 }  // namespace turnstile::gateway

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include <tl/expected.hpp>
@@ -46,6 +47,10 @@ tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const Req
 // X-Admission-Ticket: the ticket that the client shows; absent when it shows none.
 std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
                                               const SpineContext& context);
+
+// The lines that every answer of a generating route carries, when the request itself has not got as
+// far as a class: then it is the one that the key would get.
+std::string lines_of_key(const SpineContext& context, std::string_view key_id);
 
 // Answers invalid requests of one key.
 class InvalidRequest {

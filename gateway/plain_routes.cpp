@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gateway/authenticate.h"
+#include "gateway/entry_check.h"
 #include "gateway/api/generation_response.h"
 #include "gateway/health.h"
 #include "gateway/session.h"
@@ -75,16 +76,17 @@ Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch
   Principal principal;
   if (route.needs_key() && session.needs_keys()) {
     auto known = authenticate(session, context);
-    if (!known) co_return session.respond_error(known.error(), "www-authenticate: Bearer\r\n");
+    if (!known) co_return session.respond_error(known.error());
     principal = std::move(*known);
   }
   if (route.route == Route::NotFound) {
     co_return session.respond_error(make_error(ApiCode::NotFound, "There is no such route."));
   }
   if (!route.allows(session.head().method)) {
-    const std::string allow = "allow: " + std::string(route.allowed) + "\r\n";
+    std::string lines = "allow: " + std::string(route.allowed) + "\r\n";
+    if (route.generates()) lines += lines_of_key(context, principal.key_id);
     co_return session.respond_error(
-        make_error(ApiCode::MethodNotAllowed, "This route does not know the method."), allow);
+        make_error(ApiCode::MethodNotAllowed, "This route does not know the method."), lines);
   }
   switch (route.route) {
     case Route::Health:

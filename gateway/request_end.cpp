@@ -2,9 +2,11 @@
 
 #include <cassert>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "gateway/api/answer_lines.h"
+#include "gateway/entry_check.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 
@@ -103,10 +105,12 @@ void refuse(Session& session, SpineContext& context, RequestRecord& record,
   } else {
     context.metrics.on_invalid(end.code());
   }
-  const policy::RateView rates =
-      context.admission.rate_view(context.clock.now(), record.key_id);
-  session.respond_error(end.error(names, record),
-                        answer_lines(record.service_class, record.policy_revision, rates));
+  const std::string lines =
+      record.service_class.empty()
+          ? lines_of_key(context, record.key_id)
+          : answer_lines(record.service_class, record.policy_revision,
+                         context.admission.rate_view(context.clock.now(), record.key_id));
+  session.respond_error(end.error(names, record), lines);
 }
 
 Explained explain(const RequestRecord& record) {

@@ -30,13 +30,13 @@ Session::Session(SpineContext& context, std::unique_ptr<Connection> connection,
       reader_(context.limits),
       input_(std::make_unique_for_overwrite<char[]>(context.limits.read_buffer_bytes)) {
   ++context_.open_connections;
-  context_.metrics.on_connection_opened();
+  if (listener_ == ListenerKind::Public) context_.metrics.on_connection_opened();
 }
 
 Session::~Session() {
   connection_->close();
   --context_.open_connections;
-  context_.metrics.on_connection_closed();
+  if (listener_ == ListenerKind::Public) context_.metrics.on_connection_closed();
 }
 
 Awaitable<void> Session::run() {
@@ -150,9 +150,7 @@ Awaitable<void> Session::answer_request() {
   bool failed = false;
   try {
     const RouteMatch match = find_route(listener_, head().target);
-    const bool generates =
-        match.route == Route::ChatCompletions || match.route == Route::Completions;
-    if (generates && match.allows(head().method)) {
+    if (match.generates() && match.allows(head().method)) {
       co_await complete(*this, context_, match);
     } else {
       co_await answer_plain(*this, context_, match);

@@ -231,6 +231,7 @@ std::string error_body(const ApiError& error, std::string_view request_id) {
 HeaderList error_headers(const ApiError& error) {
   HeaderList headers;
   const int status = error.status();
+  if (status == 401) headers.emplace_back("www-authenticate", "Bearer");
   if (status != 429 && status != 503) return headers;
   headers.reserve(5);
   if (error.retry_after) {

@@ -51,6 +51,8 @@ struct ModelFacts {
 
 inline constexpr std::size_t kMaxPrompts = 32;      // prompts x n of one completions request
 inline constexpr std::size_t kMaxUnknownFields = 64;
+// In place of an absent max_tokens of a completions request (OpenAI's API).
+inline constexpr std::int64_t kCompletionsDefaultMaxTokens = 16;
 inline constexpr std::size_t kMaxStopTokenIds = 128;
 inline constexpr std::size_t kMaxCacheSaltBytes = 1'024;
 

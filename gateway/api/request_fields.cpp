@@ -441,9 +441,11 @@ tl::expected<GenerationRequest, ApiError> finish_draft(RequestDraft&& draft) {
   } else {
     request.max_tokens = draft.max_tokens;
   }
-  if (request.max_tokens &&
-      *request.max_tokens < static_cast<std::int64_t>(request.stop.min_tokens)) {
-    return invalid("min_tokens", "must not be above the largest number of tokens asked for");
+  const std::int64_t most =
+      request.max_tokens.value_or(chat ? kMaxInt64 : kCompletionsDefaultMaxTokens);
+  if (static_cast<std::int64_t>(request.stop.min_tokens) > most) {
+    return invalid("min_tokens", "must not be above the largest number of tokens, which is " +
+                                     std::to_string(most));
   }
   if (draft.has_stream_options && !request.stream) {
     return invalid("stream_options", "needs stream to be true");

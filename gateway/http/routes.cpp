@@ -61,6 +61,10 @@ bool RouteMatch::needs_key() const {
   return true;
 }
 
+bool RouteMatch::generates() const {
+  return route == Route::ChatCompletions || route == Route::Completions;
+}
+
 RouteMatch find_route(ListenerKind listener, std::string_view target) {
   if (const RouteMatch* route = find(kHealthRoutes, target)) return *route;
   if (listener == ListenerKind::Admin) {

@@ -38,6 +38,7 @@ struct RouteMatch {
 
   bool allows(Method method) const;
   bool needs_key() const;
+  bool generates() const;
 };
 
 RouteMatch find_route(ListenerKind listener, std::string_view target);

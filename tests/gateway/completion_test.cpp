@@ -154,6 +154,7 @@ TEST_F(Completion, AStrangersBodyIsNeverRead) {
   world().settle();
   const HttpAnswer answer = answer_of(client);
   EXPECT_EQ(answer.status, 401);
+  EXPECT_EQ(answer.header("www-authenticate"), "Bearer");
   EXPECT_EQ(answer.header("connection"), "close");
   EXPECT_TRUE(client.server_has_ended());
   EXPECT_EQ(world().context.bodies.held_bytes(), 0U);

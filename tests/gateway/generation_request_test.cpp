@@ -332,6 +332,7 @@ TEST(CompletionRequest, BadPromptsAreNamed) {
       {R"({"prompt":"a","suffix":"b"})", ApiCode::UnsupportedParameter, "suffix"},
       {R"({"prompt":"a","logprobs":21})", ApiCode::InvalidValue, "logprobs"},
       {R"({"prompt":"a","logprobs":true})", ApiCode::InvalidValue, "logprobs"},
+      {R"({"prompt":"a","min_tokens":17})", ApiCode::InvalidValue, "min_tokens"},  // of 16
   };
   for (const Refused& row : rows) expect_refused(Api::Completions, row);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "gateway/http/routes.h"
 #include "tests/support/spine_world.h"
@@ -69,8 +70,40 @@ TEST(PlainRoutes, KeyThenTargetThenMethod) {
         ask(world, plain(each.method, each.target, each.with_key ? key : std::string()));
     EXPECT_EQ(answer.status, each.status) << each.method << ' ' << each.target;
     EXPECT_FALSE(answer.header("x-request-id").empty());
+    EXPECT_EQ(answer.header("www-authenticate"), answer.status == 401 ? "Bearer" : "");
     if (answer.status == 405) {
       EXPECT_FALSE(answer.header("allow").empty());
+    }
+  }
+}
+
+// Also where the request did not get as far as a class of its own.
+TEST(GeneratingRoutes, EveryAnswerAfterTheKeySaysClassPolicyAndRates) {
+  SpineWorldOptions options;
+  options.policy =
+      "[depts.main]\n[teams.lab]\ndept = \"main\"\nrequests_per_minute = 600\n"
+      "tokens_per_minute = 0\n";
+  SpineWorld world(options);
+  const std::string path = "/v1/completions";
+  const std::string body = R"({"prompt":"a","max_tokens":1})";
+  const std::string key = "Authorization: Bearer " + world.secret() + "\r\n";
+  const std::pair<std::string, int> cases[] = {
+      {world.post(path, body), 429},
+      {plain("GET", path, key), 405},
+      {world.post(path, "{"), 400},
+      {world.post(path, R"({"prompt":"a","model":"none"})"), 404},
+      {world.post(path, body, 0, "X-Turnstile-Class: royal\r\n"), 400},
+      {world.post(path, body, 0, "Content-Encoding: gzip\r\n"), 415},
+  };
+  for (const auto& [request, status] : cases) {
+    const HttpAnswer answer = ask(world, request);
+    EXPECT_EQ(answer.status, status) << answer.body;
+    EXPECT_EQ(answer.header("x-turnstile-class"), "interactive") << status;
+    EXPECT_EQ(answer.header("x-turnstile-policy"), "r1-00000001") << status;
+    for (const std::string what : {"requests", "tokens"}) {
+      for (const std::string which : {"limit", "remaining", "reset"}) {
+        EXPECT_FALSE(answer.header("x-ratelimit-" + which + "-" + what).empty()) << status;
+      }
     }
   }
 }
@@ -81,6 +114,8 @@ TEST(PlainRoutes, AdminListenerShowsMetricsAndHealthOnly) {
   EXPECT_EQ(metrics.status, 200);
   EXPECT_NE(metrics.body.find("turnstile_meter_capacity{meter=\"kv_blocks\"}"),
             std::string::npos);
+  // Whoever looks is no connection of the public listener.
+  EXPECT_NE(metrics.body.find("turnstile_connections 0\n"), std::string::npos);
   EXPECT_EQ(ask(world, plain("GET", "/readyz"), ListenerKind::Admin).status, 200);
   EXPECT_EQ(ask(world, plain("GET", "/v1/models"), ListenerKind::Admin).status, 404);
 }
