@@ -23,9 +23,12 @@ LAYERS = {
 # What a banned call should be instead. Patterns are searched in code with comments and strings cut.
 BANNED_IN_CORE = {
     r"::now\s*\(": "the caller passes the time in",
-    r"\bgetenv\b": "settings arrive as values",
+    r"\b(clock_gettime|gettimeofday|__rdtsc)\b|\btime\s*\(\s*(nullptr|NULL|0)":
+        "the caller passes the time in",
+    r"\b(secure_)?getenv\b": "settings arrive as values",
     r"\bstd::j?thread\b": "only the worker pool starts threads",
-    r"\brandom_device\b": "seeds arrive as values",
+    r"\bstd::async\b|\bpthread_create\b": "only the worker pool starts threads",
+    r"\brandom_device\b|\bgetrandom\b": "seeds arrive as values",
     r"(?<![\w.:>])s?rand\s*\(": "random numbers come from a seed that the caller gives",
     r"\bstd::(cout|cerr|clog)\b": "return a value; the gateway prints",
     r"\bstd::regex\b": "write a linear scanner",

@@ -76,6 +76,15 @@ class EveryRuleCanFail(unittest.TestCase):
             with self.subTest(rule):
                 self.assertTrue(self.breaches(files)[rule])
 
+    def test_each_banned_call_is_seen(self):
+        for call in ("std::chrono::system_clock::now()", "clock_gettime(CLOCK_REALTIME, &t)",
+                     "time(nullptr)", "__rdtsc()", "getenv(name)", "secure_getenv(name)",
+                     "std::jthread t", "std::async(f)", "pthread_create(&t, 0, f, 0)",
+                     "std::random_device r", "getrandom(p, 1, 0)", "rand()", "std::cout << 1",
+                     "std::regex r", "std::this_thread::sleep_for(t)"):
+            with self.subTest(call):
+                self.assertTrue(self.breaches({"kernels/sum.cpp": call + ";\n"})["banned_calls"])
+
     def test_an_exemption_needs_a_reason_and_a_file(self):
         files = {"tests/tidy/untested_sources.txt": "kernels/sum.cpp\nkernels/gone.cpp x\n"}
         self.assertEqual(len(self.breaches(files)["every_source_has_a_test"]), 2)
