@@ -39,7 +39,7 @@ tl::expected<PolicyOnDisk, ExitCode> read_policy_file(const Config& config, std:
   const std::string name = config.policy.file.string();
   const auto text = read_whole_file(config.policy.file);
   if (!text) {
-    err << text.error() << "; `turnstile init` writes one\n";
+    err << text.error() << " 'turnstile init DIR' makes one.\n";
     return tl::unexpected(ExitCode::Environment);
   }
   const Sha256Digest digest = Sha256().digest(*text);

@@ -147,6 +147,8 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
        "t.toml:2:10: error: server.listen is not a loopback address and there is no TLS"},
       {"[server]\nadmin_listen = \"0.0.0.0:81\"\n",
        "t.toml:2:16: error: server.admin_listen is not a loopback"},
+      {"[server]\nadmin_listen = \"0.0.0.0:81\"\nadmin_key_file = \"admin.key\"\n",
+       "t.toml:2:16: error: server.admin_listen is not a loopback"},
       {"[server]\nadmin_listen = \"127.0.0.1:8000\"\n",
        "t.toml:2:16: error: server.admin_listen is the same address"},
       {"[server]\ntls_cert = \"a.pem\"\n", "t.toml:2:12: error: server.tls_cert is set without"},
