@@ -11,7 +11,7 @@ source packages.sh
 turnstile=build/gateway/turnstile
 
 install_packages "${build_packages[@]}"
-configure build --buildtype release
+configure "${release_build[@]}"
 build build gateway/turnstile
 [[ ${1-} != --build ]] || exit 0
 

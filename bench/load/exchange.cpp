@@ -3,11 +3,6 @@
 #include <utility>
 
 namespace turnstile::load {
-namespace {
-
-float to_ms(Time time) { return std::chrono::duration<float, std::milli>(time).count(); }
-
-}  // namespace
 
 std::string_view name_of(Outcome outcome) {
   switch (outcome) {
@@ -111,7 +106,9 @@ void Exchange::on_answer(Time now, const AnswerEvent& event) {
   for (const unsigned char c : event.text) {
     record_.text_hash = (record_.text_hash ^ c) * 0x100000001b3u;
   }
-  if (record_.last_token) record_.gaps_ms.push_back(to_ms(now - *record_.last_token));
+  if (record_.last_token) {
+    record_.gaps_ms.push_back(static_cast<float>(to_ms(now - *record_.last_token)));
+  }
   if (!record_.first_token) record_.first_token = now;
   record_.last_token = now;
   ++record_.text_events;

@@ -23,6 +23,10 @@ namespace turnstile::load {
 
 using Time = std::chrono::nanoseconds;
 
+inline double to_ms(Time time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
 enum class Outcome {
   Unsent,       // the run ended first
   Completed,    // 200, and an end of generation

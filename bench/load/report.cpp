@@ -10,7 +10,6 @@
 namespace turnstile::load {
 namespace {
 
-double to_ms(Time time) { return std::chrono::duration<double, std::milli>(time).count(); }
 double to_s(Time time) { return std::chrono::duration<double>(time).count(); }
 std::uint64_t to_ns(Time time) { return static_cast<std::uint64_t>(time.count()); }
 

@@ -8,8 +8,6 @@
 namespace turnstile::load {
 namespace {
 
-double to_ms(Time time) { return std::chrono::duration<double, std::milli>(time).count(); }
-
 template <class... Values>
 std::string sentence(const char* format, Values... values) {
   char text[200];

@@ -8,14 +8,14 @@
 namespace turnstile::load {
 namespace {
 
-struct Case {
+struct StreamCase {
   const char* name;
   std::string bytes;
   std::vector<std::string> events;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> table{
+const std::vector<StreamCase>& stream_cases() {
+  static const std::vector<StreamCase> table{
       {"OneEvent", "data: {\"a\":1}\n\n", {"{\"a\":1}"}},
       {"NoSpaceAfterColon", "data:x\n\n", {"x"}},
       {"OnlyOneSpaceIsTaken", "data:  x\n\n", {" x"}},
@@ -34,7 +34,7 @@ const std::vector<Case>& cases() {
 }
 
 TEST(SseReader, CutAtAnyTwoBytesGivesTheSameEvents) {
-  for (const Case& c : cases()) {
+  for (const StreamCase& c : stream_cases()) {
     for (std::size_t first = 0; first <= c.bytes.size(); ++first) {
       for (std::size_t second = first; second <= c.bytes.size(); ++second) {
         SseReader reader;

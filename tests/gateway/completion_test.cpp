@@ -15,13 +15,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string chat(bool stream, int n = 1, int max_tokens = 20) {
+std::string chat_body(bool stream, int n = 1, int max_tokens = 20) {
   return R"({"messages":[{"role":"user","content":"hello there"}],"n":)" + std::to_string(n) +
          ",\"max_tokens\":" + std::to_string(max_tokens) +
          ",\"stream\":" + (stream ? "true" : "false") + "}";
 }
 
-constexpr std::string_view kChatPath = "/v1/chat/completions";
+constexpr std::string_view kChatRoute = "/v1/chat/completions";
 
 FakePlan long_answer() {
   FakePlan plan;
@@ -64,7 +64,7 @@ class Completion : public testing::Test {
   }
 
   // A new client that has sent this body.
-  MemoryClient ask(std::string_view body, std::string_view path = kChatPath) {
+  MemoryClient ask(std::string_view body, std::string_view path = kChatRoute) {
     MemoryClient client = world_->connect();
     client.send(world_->post(path, body));
     world_->settle();
@@ -126,7 +126,7 @@ TEST_F(Completion, StreamHasRoleTextFinishUsageAndDone) {
 // Everything that a step brings for a stream leaves in one chunk: the role and the first text of
 // all choices together.
 TEST_F(Completion, OneWriteForAStep) {
-  MemoryClient client = ask(chat(true, 4));
+  MemoryClient client = ask(chat_body(true, 4));
   EXPECT_TRUE(client.received().empty()) << "no status before the first token";
   ASSERT_TRUE(world().engine.step());
   world().settle();
@@ -163,8 +163,8 @@ TEST_F(Completion, AStrangersBodyIsNeverRead) {
 
 TEST_F(Completion, ContinueIsSaidAfterTheKeyAndBeforeTheBody) {
   MemoryClient client = world().connect();
-  const std::string body = chat(false);
-  const std::string request = world().post(kChatPath, body, 0, "Expect: 100-continue\r\n");
+  const std::string body = chat_body(false);
+  const std::string request = world().post(kChatRoute, body, 0, "Expect: 100-continue\r\n");
   client.send(request.substr(0, request.size() - body.size()));
   world().settle();
   EXPECT_EQ(answer_of(client).status, 100);
@@ -181,14 +181,14 @@ TEST_F(Completion, InvalidRequestsAreNotArrived) {
   EXPECT_EQ(world().metric("turnstile_requests_arrived_total"), 0);
   EXPECT_EQ(world().metric("turnstile_invalid_requests_total"), 1);
   // The connection goes on.
-  client.send(world().post(kChatPath, chat(false)));
+  client.send(world().post(kChatRoute, chat_body(false)));
   world().run_engine();
   EXPECT_EQ(answer_of(client).status, 200);
 }
 
 TEST_F(Completion, TooLongForTheContextIs400AndLeavesNoAudit) {
   use({.max_model_len = 64});
-  MemoryClient client = ask(chat(false, 1, 60));
+  MemoryClient client = ask(chat_body(false, 1, 60));
   const HttpAnswer answer = answer_of(client);
   EXPECT_EQ(answer.status, 400);
   EXPECT_NE(answer.body.find("context_length_exceeded"), std::string::npos);
@@ -198,7 +198,7 @@ TEST_F(Completion, TooLongForTheContextIs400AndLeavesNoAudit) {
 
 TEST_F(Completion, RefusalOfPolicyIsAudited) {
   use_policy("requests_per_minute = 0\n");
-  MemoryClient client = ask(chat(true));
+  MemoryClient client = ask(chat_body(true));
   const HttpAnswer answer = answer_of(client);
   EXPECT_EQ(answer.status, 429);
   EXPECT_EQ(answer.header("x-admission-code"), "rate_requests");
@@ -212,8 +212,8 @@ TEST_F(Completion, RefusalOfPolicyIsAudited) {
 TEST_F(Completion, AWaitThatIsTooLongIsAReal429) {
   use_policy("inflight = 1\n[classes.interactive]\nqueue_ttl = \"2s\"\n");
   give_long_answers();
-  MemoryClient first = ask(chat(true, 1, 400));
-  MemoryClient second = ask(chat(true));
+  MemoryClient first = ask(chat_body(true, 1, 400));
+  MemoryClient second = ask(chat_body(true));
   EXPECT_TRUE(second.received().empty());
   world().advance(2s);
   const HttpAnswer answer = answer_of(second);
@@ -236,7 +236,7 @@ class ClientLeaves : public Completion, public testing::WithParamInterface<Leave
 TEST_P(ClientLeaves, EverythingIsFreeWithinOneStep) {
   const Leave leave = GetParam();
   give_long_answers();
-  MemoryClient client = ask(chat(leave.stream, leave.choices, 400));
+  MemoryClient client = ask(chat_body(leave.stream, leave.choices, 400));
   step_engine(leave.steps);
   ASSERT_EQ(world().context.admission.running(), 1);
   if (leave.by_reset) {
@@ -269,7 +269,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, ClientLeaves, testing::ValuesIn(all_leaves()));
 TEST_F(Completion, AClientThatLeavesPaysForWhatWasComputed) {
   use_policy("tokens_per_minute = 10000\n");
   give_long_answers();
-  MemoryClient client = ask(chat(true, 1, 400));
+  MemoryClient client = ask(chat_body(true, 1, 400));
   step_engine(9);
   client.close();
   world().settle();
@@ -282,8 +282,8 @@ TEST_F(Completion, AClientThatLeavesPaysForWhatWasComputed) {
 TEST_F(Completion, AClientThatLeavesTheQueueHasNoVerdict) {
   use_policy("inflight = 1\n");
   give_long_answers();
-  MemoryClient first = ask(chat(true, 1, 400));
-  MemoryClient second = ask(chat(true));
+  MemoryClient first = ask(chat_body(true, 1, 400));
+  MemoryClient second = ask(chat_body(true));
   EXPECT_EQ(world().context.admission.queued(), 1);
   second.close();
   world().settle();
@@ -295,9 +295,9 @@ TEST_F(Completion, AClientThatLeavesTheQueueHasNoVerdict) {
 
 TEST_F(Completion, WithoutAnAuditLogNothingNewBeginsAndWhatRunsGoesOn) {
   give_long_answers();
-  MemoryClient running = ask(chat(false, 1, 30));
+  MemoryClient running = ask(chat_body(false, 1, 30));
   world().lines.set_writable(false);
-  MemoryClient late = ask(chat(false));
+  MemoryClient late = ask(chat_body(false));
   const HttpAnswer refused = answer_of(late);
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.header("Retry-After"), "5");
@@ -306,7 +306,7 @@ TEST_F(Completion, WithoutAnAuditLogNothingNewBeginsAndWhatRunsGoesOn) {
   EXPECT_EQ(answer_of(running).status, 200);
   EXPECT_EQ(world().audit_count("ended"), 1U);
   world().lines.set_writable(true);
-  MemoryClient next = ask(chat(false, 1, 2));
+  MemoryClient next = ask(chat_body(false, 1, 2));
   world().run_engine();
   EXPECT_EQ(answer_of(next).status, 200);
 }
@@ -320,8 +320,8 @@ TEST_F(Completion, SlowReaderEndsAsClientSlowAndDelaysNobody) {
   give_long_answers();
   MemoryClient slow = world().connect();
   slow.set_window(0);
-  slow.send(world().post(kChatPath, chat(true, 1, 400)));
-  MemoryClient other = ask(chat(true, 1, 100));
+  slow.send(world().post(kChatRoute, chat_body(true, 1, 400)));
+  MemoryClient other = ask(chat_body(true, 1, 100));
   world().run_engine();
   EXPECT_TRUE(answer_of(other).is_complete);
   EXPECT_NE(world().audit_text().find("client_slow"), std::string::npos);
@@ -332,7 +332,7 @@ TEST_F(Completion, AReaderThatStallsIsCutOffAfterItsTime) {
   give_long_answers();
   MemoryClient slow = world().connect();
   slow.set_window(100);
-  slow.send(world().post(kChatPath, chat(true, 1, 400)));
+  slow.send(world().post(kChatRoute, chat_body(true, 1, 400)));
   world().settle();
   step_engine(10);
   EXPECT_FALSE(slow.server_has_closed());
@@ -353,7 +353,7 @@ TEST_F(Completion, WhoReadsAWholeAnswerInDropsIsCutOff) {
   give_long_answers();
   MemoryClient slow = world().connect();
   slow.set_window(1);
-  slow.send(world().post(kChatPath, chat(false, 1, 400)));
+  slow.send(world().post(kChatRoute, chat_body(false, 1, 400)));
   world().run_engine();
   EXPECT_EQ(world().context.admission.running(), 0);
   int seconds = 0;
@@ -374,7 +374,7 @@ TEST_F(Completion, WhoReadsAWholeAnswerFastEnoughGetsIt) {
   give_long_answers();
   MemoryClient client = world().connect();
   client.set_window(150);
-  client.send(world().post(kChatPath, chat(false, 1, 400)));
+  client.send(world().post(kChatRoute, chat_body(false, 1, 400)));
   world().run_engine();
   std::string bytes;
   for (int second = 0; second < 30; ++second) {
@@ -389,7 +389,7 @@ TEST_F(Completion, WhoReadsAWholeAnswerFastEnoughGetsIt) {
 TEST_F(Completion, PrefillTimeoutIs504BeforeAnyStatus) {
   use_policy("[classes.interactive]\nprefill_timeout = { base = \"3s\" }\n");
   give_long_answers();
-  MemoryClient client = ask(chat(true));
+  MemoryClient client = ask(chat_body(true));
   world().engine.step();
   world().advance(40s);
   step_engine();
@@ -401,7 +401,7 @@ TEST_F(Completion, PrefillTimeoutIs504BeforeAnyStatus) {
 
 TEST_F(Completion, StallInAStreamIsAnErrorEventAndDone) {
   use_policy("[classes.interactive]\ndecode_timeout = { stall = \"2s\", total = \"60s\" }\n");
-  MemoryClient client = ask(chat(true));
+  MemoryClient client = ask(chat_body(true));
   step_engine();
   world().advance(2s);
   step_engine();
@@ -412,7 +412,7 @@ TEST_F(Completion, StallInAStreamIsAnErrorEventAndDone) {
 }
 
 TEST_F(Completion, SilenceInAStreamIsCommented) {
-  MemoryClient client = ask(chat(true));
+  MemoryClient client = ask(chat_body(true));
   step_engine();
   client.take();
   world().advance(15s);
@@ -421,7 +421,7 @@ TEST_F(Completion, SilenceInAStreamIsCommented) {
 
 TEST_F(Completion, EngineFaultEndsStreamsWithAnErrorEvent) {
   give_long_answers();
-  MemoryClient client = ask(chat(true, 1, 400));
+  MemoryClient client = ask(chat_body(true, 1, 400));
   step_engine(10);
   world().engine.fail("planted");
   world().settle();
@@ -437,7 +437,7 @@ TEST_F(Completion, EngineFaultEndsStreamsWithAnErrorEvent) {
 // pass for the end of the answer.
 TEST_F(Completion, EngineFaultRightAfterAStepIsNoGoodEnd) {
   give_long_answers();
-  MemoryClient client = ask(chat(false, 1, 400));
+  MemoryClient client = ask(chat_body(false, 1, 400));
   world().engine.step();
   world().engine.fail("planted");
   world().settle();
@@ -448,11 +448,11 @@ TEST_F(Completion, EngineFaultRightAfterAStepIsNoGoodEnd) {
 
 TEST_F(Completion, DrainRefusesNewRequestsAfterTheDelayAndFinishesTheRest) {
   give_long_answers();
-  MemoryClient running = ask(chat(true, 1, 30));
+  MemoryClient running = ask(chat_body(true, 1, 30));
   world().context.drain.begin(world().clock.now());
-  MemoryClient in_delay = ask(chat(false, 1, 2));
+  MemoryClient in_delay = ask(chat_body(false, 1, 2));
   world().advance(5s);
-  MemoryClient late = ask(chat(false));
+  MemoryClient late = ask(chat_body(false));
   const HttpAnswer refused = answer_of(late);
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.header("connection"), "close");
@@ -465,7 +465,7 @@ TEST_F(Completion, DrainRefusesNewRequestsAfterTheDelayAndFinishesTheRest) {
 
 TEST_F(Completion, ThePipelinedRequestIsAnsweredAfterTheFirst) {
   MemoryClient client = world().connect();
-  client.send(world().post(kChatPath, chat(false)) + world().get("/v1/models"));
+  client.send(world().post(kChatRoute, chat_body(false)) + world().get("/v1/models"));
   world().run_engine();
   std::string bytes = client.take();
   const auto first = take_answer(bytes);

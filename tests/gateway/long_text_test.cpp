@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kPath = "/v1/completions";
+constexpr std::string_view kTextRoute = "/v1/completions";
 
 std::string body_of(std::size_t bytes, int max_tokens = 4) {
   return R"({"max_tokens":)" + std::to_string(max_tokens) + R"(,"prompt":")" +
@@ -48,7 +48,7 @@ class LongText : public testing::Test {
   }
   SpineWorld& world() { return *world_; }
 
-  MemoryClient ask(std::string_view body, std::string_view path = kPath) {
+  MemoryClient ask(std::string_view body, std::string_view path = kTextRoute) {
     MemoryClient client = world_->connect();
     client.send(world_->post(path, body));
     world_->settle();
@@ -252,9 +252,9 @@ TEST_F(LongText, TheEngineIsToldWhenTheFirstTokenIsDue) {
   world().advance(10s);
   MemoryClient plain = ask(body_of(4));
   MemoryClient urgent = world().connect();
-  urgent.send(world().post(kPath, body_of(4), 0, "X-Turnstile-Deadline-Ms: 250\r\n"));
+  urgent.send(world().post(kTextRoute, body_of(4), 0, "X-Turnstile-Deadline-Ms: 250\r\n"));
   MemoryClient patient = world().connect();
-  patient.send(world().post(kPath, body_of(4), 0, "X-Turnstile-Deadline-Ms: 9000\r\n"));
+  patient.send(world().post(kTextRoute, body_of(4), 0, "X-Turnstile-Deadline-Ms: 9000\r\n"));
   world().run_engine();
   EXPECT_EQ(due_us, (std::vector<std::uint64_t>{13'000'000, 10'250'000, 13'000'000}));
 }

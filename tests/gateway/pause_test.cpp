@@ -8,7 +8,7 @@
 namespace turnstile::tests {
 namespace {
 
-constexpr std::string_view kPath = "/v1/chat/completions";
+constexpr std::string_view kPauseRoute = "/v1/chat/completions";
 
 std::string pausing_chat(bool stream) {
   return std::string(R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":20,)") +
@@ -23,7 +23,7 @@ SpineWorldOptions with_slots(std::uint32_t slots) {
 
 MemoryClient start(SpineWorld& world, std::string_view class_name, bool stream = false) {
   MemoryClient client = world.connect();
-  client.send(world.post(kPath, pausing_chat(stream), 0,
+  client.send(world.post(kPauseRoute, pausing_chat(stream), 0,
                          "X-Turnstile-Class: " + std::string(class_name) + "\r\n"));
   world.settle();
   return client;
@@ -125,7 +125,7 @@ TEST(BudgetExhausted, EndsTheAnswerAsByItsLengthAndSaysWhy) {
     return plan;
   };
   MemoryClient client = world.connect();
-  client.send(world.post(kPath,
+  client.send(world.post(kPauseRoute,
                          R"({"messages":[{"role":"user","content":"hello"}],"max_tokens":400})"));
   world.settle();
   world.run_engine();
@@ -142,7 +142,7 @@ TEST(Deadline, HeaderMustBeAWholeNumberOfMilliseconds) {
   SpineWorld world;
   for (const std::string_view value : {"0", "-5", "soon", "1.5", "86400001"}) {
     MemoryClient client = world.connect();
-    client.send(world.post(kPath, pausing_chat(false), 0,
+    client.send(world.post(kPauseRoute, pausing_chat(false), 0,
                            "X-Turnstile-Deadline-Ms: " + std::string(value) + "\r\n"));
     world.settle();
     const HttpAnswer answer = answer_after_pause(client);
@@ -156,7 +156,7 @@ TEST(Deadline, EndsTheWaitOfTheClientThatSetIt) {
   SpineWorld world(with_slots(1));
   MemoryClient running = start(world, "interactive");
   MemoryClient hurried = world.connect();
-  hurried.send(world.post(kPath, pausing_chat(false), 0, "X-Turnstile-Deadline-Ms: 300\r\n"));
+  hurried.send(world.post(kPauseRoute, pausing_chat(false), 0, "X-Turnstile-Deadline-Ms: 300\r\n"));
   world.settle();
   world.advance(std::chrono::milliseconds(300));
   world.settle();

@@ -32,7 +32,7 @@ TEST(TicketTexts, ReadsWhatItWroteAndNothingElse) {
   EXPECT_EQ(of_another_process.read(text), policy::RequestId{0});
 }
 
-constexpr std::string_view kPath = "/v1/completions";
+constexpr std::string_view kTicketRoute = "/v1/completions";
 constexpr std::string_view kBody = R"({"prompt":"hello","max_tokens":4})";
 
 // One runs, one waits, and there is no place for a third.
@@ -48,7 +48,7 @@ struct FullHouse {
   }
   void send(tests::MemoryClient& client, std::string_view body, const std::string& ticket) {
     const std::string line = ticket.empty() ? "" : "X-Admission-Ticket: " + ticket + "\r\n";
-    client.send(world.post(kPath, body, 0, line));
+    client.send(world.post(kTicketRoute, body, 0, line));
     world.settle();
   }
   tests::HttpAnswer ask(std::string_view body, const std::string& ticket = {}) {

@@ -3,26 +3,25 @@
 
     mutants.py --root ROOT --build BUILD MANIFEST.json... [--only NAME]
 
-A manifest lists the sources of one layer, small test programs, and faults. A fault is a textual
-replacement in one file of a copy; the product's own files are never touched and know nothing of it.
+A manifest names the test programs of one layer, and faults. A fault is a textual replacement in one
+file of a copy; the product's own files are never touched and know nothing of it.
 
     {
-      "libs":     ["kernels/libkernels.a", "-lgtest"],
+      "libs":     ["policy/libturnstile_policy.a", "-lgtest"],
       "optimize": "1",                          of what is compiled again; "1" if absent
-      "sources":  ["policy/*.cpp"],             what every test program links
-      "tests":    {"core": {"sources": ["tests/policy/x_test.cpp"], "args": [], "main": true}},
+      "tests":    {"core": {"program": "tests/policy/policy_test", "args": []}},
       "mutants":  [{"name": "no lift", "file": "policy/share_tree.cpp",
-                    "find": "...", "replace": "...", "test": "core", "filter": "ShareTree.*",
-                    "compile": ["policy/share_tree.cpp"]}]
+                    "find": "...", "replace": "...", "test": "core", "filter": "ShareTree.*"}]
     }
 
-BUILD is a finished Meson folder. Its objects are linked as they are; only what includes the changed
-file is compiled again, with the folder's own command for that source, at the manifest's level and
-over one precompiled header of the standard library. Of a header that many sources include,
-"compile" may name those in which the test meets the fault. "main": true links GoogleTest's main.
-`find` must occur exactly once. Every filter that a mutant names must select tests and pass on the
-unchanged sources; with the mutant the same filter must fail, and its run ends at the first failure.
-All manifests share one pool of as many workers as there are processors.
+BUILD is a finished Meson folder. Its objects are linked as they are; only the changed source is
+compiled again, with the folder's own command for it, at the manifest's level and over one precompiled
+header of what its layer's faulty sources include. A fault in a header names in "compile" the sources
+in which the test meets it. A source of a test that a unity build keeps in one object with others
+takes that object's place, so the filter selects nothing of the others. `find` must occur exactly
+once. Every filter that a mutant names must select tests and pass in the program as it was built;
+with the mutant the same filter must fail, and its run ends at the first failure. All manifests share
+one pool of as many workers as there are processors.
 
 Exit: 0 all killed; 1 a mutant survived, does not apply, or does not compile.
 """
@@ -39,7 +38,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 # The reports of planted programs, which fail on purpose, would be counted as results.
@@ -48,6 +46,7 @@ os.environ.pop("GTEST_OUTPUT", None)
 os.environ["CCACHE_DISABLE"] = "1"
 
 TEST_LIMIT_S = 120
+PRECOMPILED_LAYERS = ("engine", "gateway", "policy")
 
 
 def fail(message):
@@ -64,18 +63,25 @@ class Builder:
 
     def __init__(self, root, build, folder):
         self.root, self.build, self.folder = root, build, folder
-        self.entries = {}  # source, relative to the root -> its compile command
+        self.entries = {}  # source, relative to the root -> the commands that compile it
+        self.objects = {}  # folder of objects, relative to the build -> its objects
         with open(os.path.join(build, "compile_commands.json")) as file:
             for entry in json.load(file):
-                path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
-                source = os.path.relpath(path, root)
-                # Of several targets that compile a source, one that was built.
-                if source not in self.entries or not self.is_built(self.entries[source]):
-                    self.entries[source] = entry
+                for source in self.sources_of(entry):
+                    self.entries.setdefault(source, []).append(entry)
+                self.objects.setdefault(os.path.dirname(entry["output"]), []).append(entry["output"])
         self.includes = self.read_includes()
-        self.headers, self.headers_lock = {}, threading.Lock()
         linker = next((name for name in ("lld", "gold") if shutil.which("ld." + name)), None)
         self.link_flags = ["-s", *([f"-fuse-ld={linker}"] if linker else [])]
+
+    def sources_of(self, entry):
+        """The entry's source, or those that a source of a unity build includes."""
+        path = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+        paths = [path]
+        if re.search(r"-unity\d+\.cpp$", path):
+            with open(path) as file:
+                paths = re.findall(r"^#include ?<(.*)>$", file.read(), re.M)
+        return [os.path.relpath(os.path.normpath(path), self.root) for path in paths]
 
     def read_includes(self):
         """object -> the files it was made from, relative to the root, as ninja recorded them."""
@@ -90,92 +96,75 @@ class Builder:
                 current = includes.setdefault(line.split(": #deps")[0], set())
         return includes
 
-    def entry_of(self, source):
-        if source not in self.entries:
+    def entry_of(self, source, program):
+        """How `source` is compiled: for the test program, or for the library that it links."""
+        found = self.entries.get(source)
+        if not found:
             fail(f"{source} belongs to no target of {self.build}")
-        return self.entries[source]
+        own = [entry for entry in found if entry["output"].startswith(program + ".p/")]
+        entry = (own or found)[0]
+        if not own and len(self.sources_of(entry)) > 1:
+            fail(f"{source} has no object of its own in {self.build}: its meson.build must keep what "
+                 "planted faults change out of unity builds")
+        return entry
 
-    def is_built(self, entry):
-        return os.path.exists(os.path.join(self.build, entry["output"]))
+    def objects_of(self, program):
+        objects = self.objects.get(program + ".p", [])
+        for path in objects or [program]:
+            if not os.path.exists(os.path.join(self.build, path)):
+                fail(f"{path} is not built; run ninja -C {self.build}")
+        return objects
 
-    def object_of(self, source):
-        entry = self.entry_of(source)
-        if not self.is_built(entry):
-            fail(f"{entry['output']} is not built; run ninja -C {self.build}")
-        return os.path.join(self.build, entry["output"])
-
-    def depends_on(self, source, file):
-        return file in self.includes.get(self.entry_of(source)["output"], {source})
-
-    def command_of(self, source, level):
-        """The compiler and the flags that change what `source` means, warnings left out."""
-        words = shlex.split(self.entry_of(source)["command"])
+    def command_of(self, entry, level):
+        """The compiler and the flags that change what a source means, warnings left out."""
+        words = shlex.split(entry["command"])
         first = next(at for at, word in enumerate(words) if word.startswith("-"))
         flags = [word for word in words[first:] if re.match(r"-[DIfm]|-std=", word)
                  and not word.startswith("-fdiagnostics")]
         return words[:first], [*flags, "-w", "-O" + level]
 
-    def precompiled(self, compiler, flags):
-        """The -include of the standard library's headers, made at the first use of such flags.
+    def precompile(self, layer, sources):
+        """Makes the header that sources of a layer are compiled over: the includes of `sources`.
 
-        It holds what the layers include of it, and is read in a third of the time of the headers.
-        Kernels include few of them, and each instruction set would need its own.
+        It is read in a fraction of the time of those files. Kernels include few, and each
+        instruction set would need its own.
         """
-        if any(word.startswith("-m") for word in flags):
-            return []
-        key = tuple(word for word in flags if not word.startswith("-I"))
-        with self.headers_lock:
-            if key not in self.headers:
-                self.headers[key] = (threading.Lock(), f"std_{len(self.headers)}.h")
-            lock, name = self.headers[key]
-        path = os.path.join(self.folder, name)
-        with lock:
-            if not os.path.exists(path):
-                names = sorted(self.standard_headers())
-                with open(path, "w") as file:
-                    file.writelines(f"#include <{header}>\n" for header in names)
-                subprocess.run([*compiler, *key, "-x", "c++-header", path, "-o", path + ".gch"],
-                               capture_output=True, check=False)  # else it is read as text
-        return ["-include", path]
+        lines = set()
+        for source in sources:
+            with open(os.path.join(self.root, source)) as file:
+                lines |= set(re.findall(r"^#include [<\"].*[>\"]$", file.read(), re.M))
+        path = os.path.join(self.folder, layer + ".h")
+        with open(path, "w") as file:
+            file.writelines(f"{line}\n" for line in sorted(lines))
+        compiler, flags = self.command_of(self.entry_of(sources[0], ""), "1")
+        subprocess.run([*compiler, *flags, "-x", "c++-header", path, "-o", path + ".gch"],
+                       cwd=self.build, capture_output=True, check=False)  # else it is left out
 
-    def standard_headers(self):
-        found = set()
-        for file in {file for files in self.includes.values() for file in files}:
-            if re.match("(kernels|engine|policy)/", file):
-                with open(os.path.join(self.root, file)) as text:
-                    found |= set(re.findall(r"^#include <([a-z_]+)>$", text.read(), re.M))
-        return found
+    def prefix_of(self, source):
+        path = os.path.join(self.folder, source.split("/")[0] + ".h")
+        return ["-include", path] if os.path.exists(path + ".gch") else []
 
-    def compile_mutant(self, source, overlay, level):
+    def compile_mutant(self, source, entry, overlay, level):
         """The object of `source`, which finds the overlay's copy of a file before the root's."""
-        compiler, flags = self.command_of(source, level)
+        compiler, flags = self.command_of(entry, level)
         changed = os.path.join(overlay, source)
-        path = changed if os.path.exists(changed) else os.path.join(self.root, source)
+        is_changed = os.path.exists(changed)
+        path = changed if is_changed else os.path.join(self.root, source)
         target = os.path.join(overlay, source.replace("/", "_") + ".o")
-        command = [*compiler, *self.precompiled(compiler, flags), "-I", overlay, *flags,
+        # A changed header would come too late after one that holds the old text.
+        command = [*compiler, *(self.prefix_of(source) if is_changed else []), "-I", overlay, *flags,
                    "-c", path, "-o", target]
-        done = subprocess.run(command, cwd=self.entry_of(source)["directory"],
-                              capture_output=True, text=True)
+        done = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
         if done.returncode != 0:
             raise Refused(f"does not compile, so it proves nothing:\n{done.stderr}")
         return target
 
     def link(self, objects, program, libs):
-        compiler, _ = self.command_of(next(iter(self.entries)), "1")
+        compiler, _ = self.command_of(next(iter(self.entries.values()))[0], "1")
         done = subprocess.run([*compiler, *objects, "-o", program, *self.link_flags, *libs,
                                "-lpthread"], cwd=self.build, capture_output=True, text=True)
         if done.returncode != 0:
             raise Refused(f"does not link:\n{done.stderr}")
-
-
-def expand(root, patterns):
-    names = []
-    for pattern in patterns:
-        found = sorted(glob.glob(os.path.join(root, pattern)))
-        if not found:
-            fail(f"no file matches {pattern}")
-        names += [os.path.relpath(name, root) for name in found]
-    return names
 
 
 class TestProgram:
@@ -183,28 +172,41 @@ class TestProgram:
 
     def __init__(self, builder, manifest, name):
         test = manifest["tests"][name]
-        self.name, self.builder, self.args = name, builder, test.get("args", [])
+        self.builder, self.args = builder, test.get("args", [])
+        self.program = test["program"]
         self.level = manifest.get("optimize", "1")
-        self.sources = expand(builder.root, [*manifest["sources"], *test["sources"]])
-        self.objects = {source: builder.object_of(source) for source in self.sources}
-        own_main = ["-lgtest_main"] if test.get("main", True) else []
-        self.libs = [*own_main, "-Wl,--start-group"]
+        self.objects = builder.objects_of(self.program)
+        self.libs = ["-Wl,--start-group", "-lgtest_main"]
         for lib in manifest.get("libs", ["-lgtest"]):
-            self.libs += expand(builder.build, [lib]) if lib.endswith(".a") else [lib]
+            self.libs += self.archives(lib) if lib.endswith(".a") else [lib]
         self.libs.append("-Wl,--end-group")
         self.filters = sorted({m["filter"] for m in manifest["mutants"] if m["test"] == name})
 
-    def made_again(self, mutant):
-        all_of_it = [s for s in self.sources if self.builder.depends_on(s, mutant["file"])]
-        some = mutant.get("compile", all_of_it)
-        if not some or not set(some) <= set(all_of_it):
-            raise Refused(f"{mutant['file']} is no part of {some or self.name}")
-        return some
+    def archives(self, pattern):
+        found = sorted(glob.glob(os.path.join(self.builder.build, pattern)))
+        return found or fail(f"no file matches {pattern} in {self.builder.build}")
 
-    def link(self, program, replaced):
-        # What was made again comes first: the linker takes an inline function where it meets it.
-        kept = [path for source, path in self.objects.items() if source not in replaced]
-        self.builder.link([*replaced.values(), *kept], program, self.libs)
+    def made_again(self, mutant):
+        """Source -> its compile command, of what the mutant changes."""
+        is_source = mutant["file"].endswith(".cpp")
+        sources = [mutant["file"]] if is_source else mutant.get("compile")
+        if not sources:
+            raise Refused(f"names in 'compile' no source that includes {mutant['file']}")
+        entries = {source: self.builder.entry_of(source, self.program) for source in sources}
+        for source, entry in entries.items():
+            if mutant["file"] not in self.builder.includes.get(entry["output"], {mutant["file"]}):
+                raise Refused(f"{mutant['file']} is no part of {source}")
+        return entries
+
+    def link(self, program, made):
+        """Links `made`, source -> (its compile command, the new object), before everything else.
+
+        The linker takes an inline function where it meets it first, and of a library no member
+        whose names it has.
+        """
+        old = {entry["output"] for entry, _ in made.values()}
+        kept = [path for path in self.objects if path not in old]
+        self.builder.link([*(path for _, path in made.values()), *kept], program, self.libs)
 
     def run(self, program, filter_text, *flags):
         """None when it took longer than any test may: a mutant that hangs the test is noticed."""
@@ -224,10 +226,9 @@ class Result:
     run_s: float = 0
 
 
-def check_base(test, folder):
+def check_base(test):
     """Every filter selects something and passes on the unchanged sources."""
-    program = os.path.join(tempfile.mkdtemp(dir=folder), "base")
-    test.link(program, {})
+    program = os.path.join(test.builder.build, test.program)
     for text in test.filters:
         listed = test.run(program, text, "--gtest_list_tests")
         if listed is None or "  " not in listed.stdout:
@@ -252,10 +253,10 @@ def try_mutant(test, mutant, folder):
     program = os.path.join(overlay, "mutant")
     marks = [time.monotonic()]
     try:
-        replaced = {source: test.builder.compile_mutant(source, overlay, test.level)
-                    for source in test.made_again(mutant)}
+        made = {source: (entry, test.builder.compile_mutant(source, entry, overlay, test.level))
+                for source, entry in test.made_again(mutant).items()}
         marks.append(time.monotonic())
-        test.link(program, replaced)
+        test.link(program, made)
     except Refused as refused:
         return Result(mutant, str(refused))
     marks.append(time.monotonic())
@@ -303,7 +304,12 @@ def main():
         # The seconds of a compilation are not known before; headers make more objects than one.
         tries.sort(key=lambda pair: pair[1]["file"].endswith(".cpp"))
 
-        checks = {name: pool.submit(check_base, test, folder) for name, test in bases}
+        faulty = sorted({mutant["file"] for _, mutant in tries if mutant["file"].endswith(".cpp")})
+        prefixes = [
+            pool.submit(builder.precompile, layer, sources) for layer in PRECOMPILED_LAYERS
+            if len(sources := [f for f in faulty if f.startswith(layer + "/")]) > 1]
+        concurrent.futures.wait(prefixes)
+        checks = {name: pool.submit(check_base, test) for name, test in bases}
         runs = [pool.submit(try_mutant, test, mutant, folder) for test, mutant in tries]
         results = []
         for run in concurrent.futures.as_completed(runs):
