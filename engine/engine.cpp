@@ -213,16 +213,19 @@ bool Engine::has_work() const {
          !state_->cancelled.empty() || !state_->pause_calls.empty();
 }
 
-void Engine::step(StepOutput& out) {
+void Engine::step(StepOutput& out, StepMail* mail) {
   assert(out.events.empty() && "the caller has cleared the output");
   state_->end_cancelled(out);
   state_->apply_pauses(out);
   state_->scheduler.plan(state_->plan);
   state_->plan_drafts();
   state_->report_plan(out);
-  state_->run_model();
-  state_->sample();
-  state_->advance(out);
+  if (state_->run_model(mail)) {
+    state_->sample();
+    state_->advance(out);
+  } else {
+    state_->give_up(out);
+  }
   state_->close_step(out);
 }
 

@@ -8,7 +8,9 @@
 //                                           does the same to one request until resume())
 //
 // step() is a plain function of what was added and cancelled before: schedule, run the model,
-// sample, report. No clock, socket or thread but the model's kernel workers.
+// sample, report. No clock, socket or thread but the model's kernel workers. Of what comes while it
+// runs it takes one thing into account: a step of which every row has been cancelled ends after the
+// layer at hand, so that the next one need not wait for what nobody reads.
 //
 // Promises, each a property test:
 //   1. The text and logits of a request do not depend on other requests, chunk sizes, cache hits
@@ -35,6 +37,14 @@
 #include "engine/tokenizer/tokenizer.h"
 
 namespace turnstile::engine {
+
+// What comes while a step runs. read() is called between the layers of the model and passes it on
+// by add(), cancel(), pause() and resume().
+class StepMail {
+ public:
+  virtual ~StepMail() = default;
+  virtual void read() = 0;
+};
 
 class Engine {
  public:
@@ -64,8 +74,10 @@ class Engine {
   // Whether step() has anything to do or to report. Paused requests give it nothing to do.
   bool has_work() const;
 
-  // Computes one step and fills `out`, which the caller has cleared.
-  void step(StepOutput& out);
+  // Computes one step and fills `out`, which the caller has cleared. Where it was given up for the
+  // mail's cancels, out.stats.rows is 0, and the next step() reports their ends.
+  void step(StepOutput& out, StepMail* mail);
+  void step(StepOutput& out) { step(out, nullptr); }
 
   // How long the last step() took, by the caller's clock: the engine has none. It learns from it
   // how long steps take, and cuts prompts and drafts accordingly; a token never depends on it. May

@@ -32,7 +32,9 @@ struct Engine::State {
   void apply_pauses(StepOutput& out);
   void plan_drafts();
   void report_plan(StepOutput& out);
-  void run_model();
+  class Watch;
+  bool run_model(StepMail* mail);  // false: nobody wants the step any more
+  void give_up(StepOutput& out);
   void sample();
   void advance(StepOutput& out);
   void close_step(StepOutput& out);

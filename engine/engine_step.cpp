@@ -69,8 +69,26 @@ void Engine::State::report_plan(StepOutput& out) {
   out.stats.rows = plan.rows;
 }
 
-void Engine::State::run_model() {
-  if (plan.slices.empty()) return;
+// Sequences that are only waiting do not keep a step: they get the next one the sooner.
+class Engine::State::Watch final : public StepWatch {
+ public:
+  Watch(const State& state, StepMail& mail) : state_(state), mail_(mail) {}
+
+  bool is_wanted() override {
+    mail_.read();
+    if (state_.cancelled.empty()) return true;
+    return std::ranges::any_of(state_.plan.slices, [](const PlannedSlice& slice) {
+      return !slice.sequence->request->cancelled;
+    });
+  }
+
+ private:
+  const State& state_;
+  StepMail& mail_;
+};
+
+bool Engine::State::run_model(StepMail* mail) {
+  if (plan.slices.empty()) return true;
   slices.clear();
   for (const PlannedSlice& slice : plan.slices) {
     Sequence& sequence = *slice.sequence;
@@ -83,11 +101,31 @@ void Engine::State::run_model() {
                       .blocks = sequence.table.blocks,
                       .logits_rows = slice.wants_logits ? slice.drafts + 1 : 0});
   }
-  model->forward(slices, std::span(logits.get(), plan.logits_rows * model_vocabulary));
+  const std::span wanted(logits.get(), plan.logits_rows * model_vocabulary);
+  bool finished = true;
+  if (mail == nullptr) {
+    model->forward(slices, wanted);
+  } else {
+    Watch watch(*this, *mail);
+    finished = model->forward(slices, wanted, &watch);
+  }
   for (const PlannedSlice& slice : plan.slices) {
     std::vector<TokenId>& tokens = slice.sequence->tokens;
     tokens.resize(tokens.size() - slice.drafts);
   }
+  return finished;
+}
+
+// Nothing was computed: `computed` stays where it is, so what the model has written of K and V is
+// neither read nor published. The time it took says nothing about what steps cost.
+void Engine::State::give_up(StepOutput& out) {
+  for (const PlannedSlice& slice : plan.slices) {
+    slice.sequence->draft.clear();
+    if (slice.drafts > 0) scheduler.drop_drafts(*slice.sequence);
+  }
+  plan.clear();
+  decode_step = {};
+  out.stats.rows = 0;
 }
 
 void Engine::State::sample() {

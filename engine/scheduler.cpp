@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace turnstile::engine {
 namespace {
@@ -35,14 +36,16 @@ void Scheduler::add(Sequence& sequence, std::size_t choices) {
   // Grows by halves: a reserve of the exact size would copy the list at every arrival.
   if (waiting_.capacity() < listed_) waiting_.reserve(listed_ + listed_ / 2);
   sequence.phase = SequencePhase::Waiting;
+  best_priority_ = std::min(best_priority_, sequence.order.priority);
   insert_in_order(waiting_, sequence);
 }
 
 void Scheduler::plan(StepPlan& plan) {
   plan.clear();
   plan_decodes(plan);
-  open_prompt_budget(plan);
+  open_prompt_budgets(plan);
   plan_prompts(plan);
+  remember_priorities(plan);
 }
 
 void Scheduler::plan_decodes(StepPlan& plan) {
@@ -60,9 +63,12 @@ void Scheduler::plan_decodes(StepPlan& plan) {
   }
 }
 
-void Scheduler::open_prompt_budget(const StepPlan& plan) {
+void Scheduler::open_prompt_budgets(const StepPlan& plan) {
   prompt_budget_ms_.reset();
+  courtesy_budget_ms_.reset();
+  has_courteous_rows_ = false;
   if (!limits_.enable_chunked_prefill || !cost_.is_known()) return;
+  courtesy_budget_ms_ = std::max(kCourtesyMs, kCourtesyBases * cost_.terms().base_ms);
   float gap_ms = 0.0F;
   for (const PlannedSlice& slice : plan.slices) {
     const float wanted = slice.sequence->token_gap_ms;
@@ -75,12 +81,34 @@ void Scheduler::open_prompt_budget(const StepPlan& plan) {
                                               : kLostGapPromptShare * decodes_ms;
 }
 
-std::uint32_t Scheduler::prompt_rows_left(std::uint32_t position, const StepPlan& plan) const {
-  const std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
-  if (!prompt_budget_ms_) return rows_left;
-  std::uint32_t affordable = cost_.rows_within(*prompt_budget_ms_, position, kv_position_bytes_);
-  if (plan.prompt_rows == 0) affordable = std::max(affordable, kLeastPromptRows);
-  return std::min(rows_left, affordable);
+std::uint32_t Scheduler::prompt_rows_left(const Sequence& sequence, std::uint32_t position,
+                                          const StepPlan& plan) const {
+  const auto within = [&](double budget_ms, bool is_first) {
+    const std::uint32_t rows = cost_.rows_within(budget_ms, position, kv_position_bytes_);
+    return is_first ? std::max(rows, kLeastPromptRows) : rows;
+  };
+  std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
+  if (prompt_budget_ms_) {
+    rows_left = std::min(rows_left, within(*prompt_budget_ms_, plan.prompt_rows == 0));
+  }
+  if (courtesy_budget_ms_ && is_courteous(sequence)) {
+    rows_left = std::min(rows_left, within(*courtesy_budget_ms_, !has_courteous_rows_));
+  }
+  return rows_left;
+}
+
+bool Scheduler::is_courteous(const Sequence& sequence) const {
+  return sequence.order.priority > std::min(best_priority_, best_priority_before_);
+}
+
+// Who still runs or waits counts as if it had just come.
+void Scheduler::remember_priorities(const StepPlan& plan) {
+  if (plan.prompt_rows == 0 || ++prompt_steps_ < kCourtesySteps) return;
+  prompt_steps_ = 0;
+  best_priority_before_ = std::exchange(best_priority_, std::numeric_limits<std::int32_t>::max());
+  for (const std::vector<Sequence*>* list : {&running_, &waiting_}) {
+    if (!list->empty()) best_priority_ = std::min(best_priority_, list->front()->order.priority);
+  }
 }
 
 void Scheduler::plan_prompts(StepPlan& plan) {
@@ -112,7 +140,7 @@ void Scheduler::plan_prompts(StepPlan& plan) {
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(waiting));
       insert_in_order(running_, *next_waiting);
     } else if (next_chunk != nullptr) {
-      const std::uint32_t rows_left = prompt_rows_left(next_chunk->computed, plan);
+      const std::uint32_t rows_left = prompt_rows_left(*next_chunk, next_chunk->computed, plan);
       if (rows_left == 0) return;
       add_chunk(*next_chunk, std::min(next_chunk->remaining(), rows_left), plan);
       ++chunk;
@@ -139,7 +167,7 @@ Scheduler::Admission Scheduler::try_admit(Sequence& sequence, StepPlan& plan) {
   const auto hit_tokens =
       static_cast<std::uint32_t>(prefix.blocks.size() * kernels::kKvBlockTokens);
   const auto rows = static_cast<std::uint32_t>(sequence.tokens.size()) - hit_tokens;
-  const std::uint32_t rows_left = prompt_rows_left(hit_tokens, plan);
+  const std::uint32_t rows_left = prompt_rows_left(sequence, hit_tokens, plan);
   if (rows_left == 0) return {Admit::NoRoom};
   if (!limits_.enable_chunked_prefill && rows > rows_left) return {Admit::NoRoom};
 
@@ -177,12 +205,12 @@ void Scheduler::add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan
 }
 
 void Scheduler::add_chunk(Sequence& sequence, std::uint32_t rows, StepPlan& plan) {
-  if (prompt_budget_ms_) {
-    // Without the base: the step runs anyway.
-    *prompt_budget_ms_ -=
-        cost_.predict_ms(work_of(rows, sequence.computed, kv_position_bytes_)) -
-        cost_.terms().base_ms;
-  }
+  // Without the base: the step runs anyway.
+  const double cost_ms = cost_.predict_ms(work_of(rows, sequence.computed, kv_position_bytes_)) -
+                         cost_.terms().base_ms;
+  if (prompt_budget_ms_) *prompt_budget_ms_ -= cost_ms;
+  if (courtesy_budget_ms_) *courtesy_budget_ms_ -= cost_ms;
+  has_courteous_rows_ = has_courteous_rows_ || is_courteous(sequence);
   plan.prompt_rows += rows;
   add_slice(sequence, rows, plan);
 }

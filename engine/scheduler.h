@@ -13,6 +13,12 @@
 // prompts back would not keep the gap: they get kLostGapPromptShare of the decodes' time. The first
 // chunk gets kLeastPromptRows in any case, so no gap ever stops prompts.
 //
+// Courtesy. Whoever arrives waits for the step in flight. So where better priorities have come
+// lately, prompts of worse ones get only the larger of kCourtesyMs and kCourtesyBases times what a
+// step costs without rows, less what better prompts take of the step: it is short when a better one
+// arrives, and its first token does not wait for much else. They always get kLeastPromptRows of
+// what the gaps leave. Where all are of one priority, prompts fill the step.
+//
 // Blocks. A sequence is admitted only with blocks for all its known tokens, and with one to spare
 // for each running sequence that still grows; so chunks never run out and a newcomer is not paused
 // at the next block boundary. When pass 1 finds no block, the last running sequence in the order
@@ -44,6 +50,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -63,6 +70,10 @@ class Scheduler {
   // Of the time that decodes alone take, for prompts, when those miss the gap by themselves.
   static constexpr double kLostGapPromptShare = 0.25;
   static constexpr std::uint32_t kLeastPromptRows = 16;
+  static constexpr double kCourtesyMs = 50.0;
+  static constexpr double kCourtesyBases = 12.0;  // smaller chunks would read the weights too often
+  // A priority is remembered for so many steps with prompts, and at most for twice as many.
+  static constexpr std::uint32_t kCourtesySteps = 256;
 
   // `kv_position_bytes`: of K and V of one position over all layers.
   explicit Scheduler(const Limits& limits, std::uint64_t kv_position_bytes = 0);
@@ -121,8 +132,11 @@ class Scheduler {
   void pause(Sequence& sequence, StepPlan& plan);
   void add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan) const;
   void add_chunk(Sequence& sequence, std::uint32_t rows, StepPlan& plan);
-  void open_prompt_budget(const StepPlan& plan);
-  std::uint32_t prompt_rows_left(std::uint32_t position, const StepPlan& plan) const;
+  void open_prompt_budgets(const StepPlan& plan);
+  std::uint32_t prompt_rows_left(const Sequence& sequence, std::uint32_t position,
+                                 const StepPlan& plan) const;
+  bool is_courteous(const Sequence& sequence) const;
+  void remember_priorities(const StepPlan& plan);
   const Sequence* find_in_flight(const Sequence& waiting, std::size_t block_index) const;
   std::size_t spare_blocks() const;
   std::size_t used_slots() const;
@@ -132,7 +146,14 @@ class Scheduler {
   std::uint64_t kv_position_bytes_;
   KvCache kv_;
   StepCost cost_;
-  std::optional<double> prompt_budget_ms_;  // of the step being planned; absent: only rows count
+  // Of the step being planned; absent: only rows count.
+  std::optional<double> prompt_budget_ms_;
+  std::optional<double> courtesy_budget_ms_;
+  bool has_courteous_rows_ = false;
+  // The best priority that was added in this period of kCourtesySteps and in the one before.
+  std::int32_t best_priority_ = std::numeric_limits<std::int32_t>::max();
+  std::int32_t best_priority_before_ = std::numeric_limits<std::int32_t>::max();
+  std::uint32_t prompt_steps_ = 0;
   std::vector<Sequence*> running_;  // both in order
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> chunked_;  // scratch of plan_prompts(), in order

@@ -117,7 +117,7 @@ void EngineThread::loop() {
     }
     empty_report_->output.clear();
     empty_report_->began = clock_.now();
-    engine_->step(empty_report_->output);
+    engine_->step(empty_report_->output, this);
     empty_report_->ended = clock_.now();
     const std::chrono::duration<double, std::milli> step_time =
         empty_report_->ended - empty_report_->began;

@@ -12,6 +12,8 @@
 // I/O thread is late the engine runs out of empty reports and waits; the I/O thread never waits for
 // the engine, so neither can block the other for good.
 //
+// The mail is read between the layers of a step too, for the cancels in it (engine.h).
+//
 // Cancels and pauses are read before the submissions: one that was read was sent after its request,
 // so draining the submissions afterwards is sure to find the request first.
 //
@@ -41,7 +43,7 @@
 
 namespace turnstile::gateway {
 
-class EngineThread final : public EnginePort {
+class EngineThread final : public EnginePort, private engine::StepMail {
  public:
   // Reports in flight: enough that a late I/O thread does not stop the engine for some ten steps.
   static constexpr std::size_t kReports = 16;
@@ -76,6 +78,7 @@ class EngineThread final : public EnginePort {
   void call(engine::RequestId id, CallKind kind);
   void run();
   void loop();
+  void read() override { read_mail(); }  // between the layers of a step
   void read_mail();
   void sleep();
   void wake_engine();

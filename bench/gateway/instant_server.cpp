@@ -39,9 +39,11 @@ class InstantModel final : public engine::Model {
   std::size_t kv_block_bytes() const override { return kv_block_bytes_; }
   bool reserve(std::size_t, std::size_t, std::size_t) override { return true; }
   void copy_block(kernels::BlockId, kernels::BlockId) override {}
-  void forward(std::span<const engine::StepSlice>, std::span<float> logits) override {
+  bool forward(std::span<const engine::StepSlice>, std::span<float> logits,
+               engine::StepWatch*) override {
     std::fill(logits.begin(), logits.end(), 0.0F);
     for (std::size_t row = 0; row < logits.size(); row += vocab_size_) logits[row + kAnswer] = 1.0F;
+    return true;
   }
 
  private:

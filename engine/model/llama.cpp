@@ -96,9 +96,10 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   return true;
 }
 
-void LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> logits) {
+bool LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> logits,
+                         StepWatch* watch) {
   assert(workspace_ && "reserve() comes before forward()");
-  if (slices.empty()) return;
+  if (slices.empty()) return true;
   rows_.assign(slices, long_slice_table_ == nullptr ? StepRows::kNoLongSlices : long_slice_rows_);
   for (const StepRow& row : rows_.rows()) {
     assert(row.token < vocab_size() && "token ids are below the vocabulary size");
@@ -125,8 +126,12 @@ void LlamaModel::forward(std::span<const StepSlice> slices, std::span<float> log
     probe_("embedding", 0, workspace_->residual, static_cast<int>(rows_.rows().size()),
            config_.hidden);
   }
-  for (int layer = 0; layer < config_.layers; ++layer) run_layer(step, layer);
+  for (int layer = 0; layer < config_.layers; ++layer) {
+    run_layer(step, layer);
+    if (watch != nullptr && !watch->is_wanted()) return false;
+  }
   if (logits_rows > 0) compute_logits(step, static_cast<int>(logits_rows), logits.data());
+  return true;
 }
 
 void LlamaModel::copy_block(kernels::BlockId from, kernels::BlockId to) {

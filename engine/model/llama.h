@@ -70,7 +70,9 @@ class LlamaModel final : public Model {
   std::size_t kv_block_bytes() const override;
   bool reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
                std::size_t max_logits_rows) override;
-  void forward(std::span<const StepSlice> slices, std::span<float> logits) override;
+  using Model::forward;
+  bool forward(std::span<const StepSlice> slices, std::span<float> logits,
+               StepWatch* watch) override;
   void copy_block(kernels::BlockId from, kernels::BlockId to) override;
   kernels::WorkerPool* workers() override { return &pool_; }
 

@@ -40,6 +40,14 @@ struct StepSlice {
   std::uint32_t logits_rows = 0;               // of the slice's last so many tokens
 };
 
+// Who waits for a step, asked between the layers.
+class StepWatch {
+ public:
+  virtual ~StepWatch() = default;
+  // False: nobody wants the step any more. May take in what has come meanwhile.
+  virtual bool is_wanted() = 0;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -54,7 +62,13 @@ class Model {
                        std::size_t max_logits_rows) = 0;
 
   // logits: (wanted rows, vocab_size) floats, in the order of slices and tokens.
-  virtual void forward(std::span<const StepSlice> slices, std::span<float> logits) = 0;
+  // False: `watch` did not want it any more; the logits and the K and V of the slices' positions
+  // are of no use then. Without a watch the step is always finished.
+  virtual bool forward(std::span<const StepSlice> slices, std::span<float> logits,
+                       StepWatch* watch) = 0;
+  void forward(std::span<const StepSlice> slices, std::span<float> logits) {
+    forward(slices, logits, nullptr);
+  }
 
   // Copies the K and V of `from` to `to` in every layer: a choice that diverges inside a block.
   virtual void copy_block(kernels::BlockId from, kernels::BlockId to) = 0;

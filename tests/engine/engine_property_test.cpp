@@ -1,6 +1,6 @@
-// Random requests, limits, cancels, pauses, drafts and durations: every text is the text of the
-// solo run, and every promise of engine.h holds after every step (tests/support/engine_run.h checks
-// them).
+// Random requests, limits, cancels, pauses, drafts and durations, between the steps and in the
+// middle of them: every text is the text of the solo run, and every promise of engine.h holds after
+// every step (tests/support/engine_run.h checks them).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using engine::Limits;
 using engine::Request;
 using engine::TokenId;
 
-class Scenario {
+class Scenario : private engine::StepMail {
  public:
   explicit Scenario(std::uint32_t seed) : random_(seed), limits_(random_limits()) {
     options_.weights = seed;
@@ -38,34 +38,12 @@ class Scenario {
     EngineRun run(limits_.speculation.method == engine::SpeculationMethod::DraftModel
                       ? toy_engine_with_draft(limits_, options_, draft_options())
                       : toy_engine(limits_, options_));
-    const std::uint32_t request_count = 1 + pick(18);
-    std::vector<Request> requests;
-    std::map<engine::RequestId, std::uint64_t> cancel_at;
-    std::map<engine::RequestId, std::uint64_t> resume_at;  // paused from outside
-    while (requests.size() < request_count || run.has_work() || !resume_at.empty()) {
-      for (auto it = resume_at.begin(); it != resume_at.end();) {
-        const bool is_time = it->second <= run.steps() || !run.has_work();
-        if (is_time) run.resume(it->first);
-        it = is_time ? resume_at.erase(it) : std::next(it);
-      }
-      // A request that is paused more often than it can be computed would never end.
-      if (!requests.empty() && outside_pauses_ < kMostOutsidePauses && pick(6) == 0) {
-        const engine::RequestId id = requests[pick(static_cast<std::uint32_t>(requests.size()))].id;
-        if (!resume_at.contains(id)) {
-          run.pause(id);
-          resume_at[id] = run.steps() + pick(12);
-          ++outside_pauses_;
-        }
-      }
-      while (requests.size() < request_count && (pick(3) == 0 || !run.has_work())) {
-        requests.push_back(random_request(requests.size()));
-        run.add(requests.back());
-        if (pick(5) == 0) cancel_at[requests.back().id] = run.steps() + pick(20);
-      }
-      for (const auto& [id, step] : cancel_at) {
-        if (step == run.steps()) run.cancel(id);
-      }
-      run.step();
+    run_ = &run;
+    request_count_ = 1 + pick(18);
+    while (requests_.size() < request_count_ || run.has_work() || !resume_at_.empty()) {
+      send_mail();
+      run.step(this);
+      given_up_ += run.is_given_up() ? 1 : 0;
       if (::testing::Test::HasFatalFailure()) return;
       ASSERT_LT(run.steps(), 20'000U) << "the engine does not come to an end";
       // Any durations: they decide what is planned, never what is said.
@@ -77,7 +55,7 @@ class Scenario {
         hits_ += event.kind == engine::EventKind::Bound ? event.tokens : 0;
       }
     }
-    for (const Request& request : requests) compare(request, run.result(request.id));
+    for (const Request& request : requests_) compare(request, run.result(request.id));
   }
 
   std::uint32_t pauses() const { return pauses_; }
@@ -85,11 +63,45 @@ class Scenario {
   std::uint32_t hits() const { return hits_; }
   std::uint32_t accepted() const { return accepted_; }
   std::uint32_t rejected() const { return rejected_; }
+  std::uint32_t given_up() const { return given_up_; }
 
  private:
   static constexpr std::uint32_t kMostOutsidePauses = 1'000;
 
   std::uint32_t pick(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
+
+  void read() override {
+    if (pick(3) == 0) send_mail();
+    // Now and then everybody leaves.
+    if (pick(400) == 0) {
+      for (const Request& request : requests_) run_->cancel(request.id);
+    }
+  }
+
+  void send_mail() {
+    for (auto it = resume_at_.begin(); it != resume_at_.end();) {
+      const bool is_time = it->second <= run_->steps() || !run_->has_work();
+      if (is_time) run_->resume(it->first);
+      it = is_time ? resume_at_.erase(it) : std::next(it);
+    }
+    // A request that is paused more often than it can be computed would never end.
+    if (!requests_.empty() && outside_pauses_ < kMostOutsidePauses && pick(6) == 0) {
+      const engine::RequestId id = requests_[pick(static_cast<std::uint32_t>(requests_.size()))].id;
+      if (!resume_at_.contains(id)) {
+        run_->pause(id);
+        resume_at_[id] = run_->steps() + pick(12);
+        ++outside_pauses_;
+      }
+    }
+    while (requests_.size() < request_count_ && (pick(3) == 0 || !run_->has_work())) {
+      requests_.push_back(random_request(requests_.size()));
+      run_->add(requests_.back());
+      if (pick(5) == 0) cancel_at_[requests_.back().id] = run_->steps() + pick(20);
+    }
+    for (const auto& [id, step] : cancel_at_) {
+      if (step == run_->steps()) run_->cancel(id);
+    }
+  }
 
   // Half of the draft models are as good as the model, the others know nothing but its habit.
   ToyModelOptions draft_options() {
@@ -176,11 +188,17 @@ class Scenario {
   Limits limits_;
   ToyModelOptions options_;
   std::vector<TokenId> prefixes_[4];
+  EngineRun* run_ = nullptr;
+  std::uint32_t request_count_ = 0;
+  std::vector<Request> requests_;
+  std::map<engine::RequestId, std::uint64_t> cancel_at_;
+  std::map<engine::RequestId, std::uint64_t> resume_at_;  // paused from outside
   std::uint32_t pauses_ = 0;
   std::uint32_t outside_pauses_ = 0;
   std::uint32_t hits_ = 0;
   std::uint32_t accepted_ = 0;
   std::uint32_t rejected_ = 0;
+  std::uint32_t given_up_ = 0;
 };
 
 TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
@@ -188,6 +206,7 @@ TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
   std::uint32_t hits = 0;
   std::uint32_t accepted = 0;
   std::uint32_t rejected = 0;
+  std::uint32_t given_up = 0;
   for (std::uint32_t seed = 1; seed <= repeats(1500); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Scenario scenario(seed);
@@ -196,6 +215,7 @@ TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
     hits += scenario.hits();
     accepted += scenario.accepted();
     rejected += scenario.rejected();
+    given_up += scenario.given_up();
     if (HasFailure()) return;
   }
   // Otherwise the scenarios have become too tame to prove anything.
@@ -203,6 +223,7 @@ TEST(EngineProperty, EveryTextIsTheTextOfTheSoloRun) {
   EXPECT_GT(hits, repeats(10'000));
   EXPECT_GT(accepted, repeats(2'000));
   EXPECT_GT(rejected, repeats(5'000));
+  EXPECT_GT(given_up, repeats(300));
 }
 
 // The same calls give the same events, byte for byte.

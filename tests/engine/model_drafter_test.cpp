@@ -60,8 +60,9 @@ class RememberingModel final : public engine::Model {
     cells_.resize(blocks * kernels::kKvBlockTokens);
     return model_.reserve(blocks, tokens, logits_rows);
   }
-  void forward(std::span<const engine::StepSlice> slices, std::span<float> logits) override {
-    model_.forward(slices, logits);
+  bool forward(std::span<const engine::StepSlice> slices, std::span<float> logits,
+               engine::StepWatch* watch) override {
+    if (!model_.forward(slices, logits, watch)) return false;
     const auto cell = [&](const engine::StepSlice& slice, std::size_t position) -> auto& {
       constexpr std::size_t kTokens = kernels::kKvBlockTokens;
       return cells_[slice.blocks[position / kTokens] * kTokens + position % kTokens];
@@ -74,6 +75,7 @@ class RememberingModel final : public engine::Model {
       if (!first_text.empty()) continue;
       for (std::size_t p = 0; p < end; ++p) first_text.push_back(cell(slice, p));
     }
+    return true;
   }
   void copy_block(kernels::BlockId, kernels::BlockId) override {}
 

@@ -5,8 +5,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "gateway/clock.h"
 #include "tests/support/engine_run.h"
@@ -111,6 +115,51 @@ TEST(EngineThread, APausedRequestWaitsForItsResume) {
   ASSERT_TRUE(reader.read_until_done(2));
   EXPECT_EQ(reader.tokens_.at(1), 20U);
   EXPECT_EQ(reader.done_.at(1), engine::FinishReason::Length);
+}
+
+// A step takes until nobody wants it.
+class EndlessModel final : public engine::Model {
+ public:
+  explicit EndlessModel(std::atomic<bool>& runs) : runs_(runs) {}
+
+  std::size_t vocab_size() const override { return tests::kToyVocabulary; }
+  std::size_t context_length() const override { return 4'096; }
+  std::size_t kv_block_bytes() const override { return 64; }
+  bool reserve(std::size_t, std::size_t, std::size_t) override { return true; }
+  void copy_block(kernels::BlockId, kernels::BlockId) override {}
+  bool forward(std::span<const engine::StepSlice>, std::span<float> logits,
+               engine::StepWatch* watch) override {
+    runs_.store(true);
+    const auto begun = std::chrono::steady_clock::now();
+    while (watch != nullptr && watch->is_wanted()) {
+      if (std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(kPatienceMs)) break;
+    }
+    std::ranges::fill(logits, 0.0F);
+    return watch == nullptr || watch->is_wanted();
+  }
+
+ private:
+  std::atomic<bool>& runs_;
+};
+
+// The second request is submitted while the step runs and was never in it.
+TEST(EngineThread, AStepThatEverybodyHasLeftEndsBeforeItsTime) {
+  const SystemClock clock;
+  std::atomic<bool> runs = false;
+  auto engine = engine::Engine::create(std::make_unique<EndlessModel>(runs), tests::toy_tokenizer(),
+                                       limits());
+  ASSERT_TRUE(engine) << engine.error();
+  EngineThread thread(std::move(*engine), clock, 64);
+  Reader reader(thread);
+  ASSERT_TRUE(thread.try_submit(request(1, 20)));
+  while (!runs.load()) std::this_thread::yield();
+  ASSERT_TRUE(thread.try_submit(request(2, 20)));
+  thread.cancel(2);
+  thread.cancel(1);
+  ASSERT_TRUE(reader.read_until_done(2));
+  EXPECT_EQ(reader.done_.at(1), engine::FinishReason::Cancelled);
+  EXPECT_EQ(reader.done_.at(2), engine::FinishReason::Cancelled);
+  EXPECT_EQ(reader.tokens_.at(1), 0U) << "it was not finished";
 }
 
 TEST(EngineThread, ALateReaderLosesNoReport) {

@@ -47,16 +47,19 @@ void EngineRun::cancel(engine::RequestId id) {
   engine_->cancel(id);
 }
 
-void EngineRun::step() {
+void EngineRun::step(engine::StepMail* mail) {
   out_.clear();
   const bool had_work = engine_->has_work();
-  engine_->step(out_);
+  const bool had_pause_calls = std::exchange(has_pause_calls_, false);
+  const std::vector<engine::RequestId> to_end = std::exchange(cancelled_, {});
+  engine_->step(out_, mail);
   ++steps_;
   engine_->check_invariants();
-  if (!has_pause_calls_) {
+  // What was cancelled while the step ran is over with the next one.
+  is_given_up_ = !cancelled_.empty() && out_.stats.rows == 0;
+  if (!had_pause_calls && !is_given_up_) {
     EXPECT_EQ(had_work, !out_.events.empty() || out_.stats.rows > 0) << "every step makes progress";
   }
-  has_pause_calls_ = false;
   EXPECT_LE(out_.stats.rows, engine_->limits().max_num_batched_tokens);
   EXPECT_LE(out_.stats.running_sequences, engine_->limits().max_num_seqs);
   EXPECT_LE(out_.stats.free_blocks, out_.stats.total_blocks);
@@ -69,12 +72,11 @@ void EngineRun::step() {
     preemptions += event.kind == EventKind::Paused ? 1 : 0;
   }
   EXPECT_EQ(preemptions, out_.stats.preemptions);
-  for (const engine::RequestId id : cancelled_) {
+  for (const engine::RequestId id : to_end) {
     if (results_.contains(id)) {
       EXPECT_TRUE(results_[id].done) << "a cancelled request is gone after the next step";
     }
   }
-  cancelled_.clear();
 }
 
 void EngineRun::take(const engine::Event& event) {

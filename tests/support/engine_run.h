@@ -47,13 +47,14 @@ class EngineRun {
   void pause(engine::RequestId id);
   void resume(engine::RequestId id);
   bool has_work() const { return engine_->has_work(); }
-  void step();
+  void step(engine::StepMail* mail = nullptr);
   // Tells the engine that its last step took so long.
   void observe_step(double duration_ms) { engine_->observe_step(duration_ms); }
   void run();  // until nothing is left
 
   const RequestResult& result(engine::RequestId id) const { return results_.at(id); }
   const engine::StepOutput& output() const { return out_; }  // of the last step
+  bool is_given_up() const { return is_given_up_; }
   const engine::Engine& engine() const { return *engine_; }
   std::uint64_t steps() const { return steps_; }
 
@@ -65,6 +66,7 @@ class EngineRun {
   std::map<engine::RequestId, RequestResult> results_;
   std::vector<engine::RequestId> cancelled_;
   bool has_pause_calls_ = false;  // which may give a step nothing to report
+  bool is_given_up_ = false;      // the last step, for cancels that came while it ran
   engine::StepOutput out_;
   std::uint64_t steps_ = 0;
 };

@@ -33,7 +33,8 @@ bool ToyModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   return true;
 }
 
-void ToyModel::forward(std::span<const engine::StepSlice> slices, std::span<float> logits) {
+bool ToyModel::forward(std::span<const engine::StepSlice> slices, std::span<float> logits,
+                       engine::StepWatch* watch) {
   assert(!slices.empty() && "a step computes something");
   writes_.clear();
   if (log_ != nullptr) {
@@ -73,7 +74,9 @@ void ToyModel::forward(std::span<const engine::StepSlice> slices, std::span<floa
   }
   assert(writes_.size() <= writes_.capacity() && logits_row <= max_logits_rows_ &&
          logits.size() == logits_row * options_.vocab_size && "the step fits what was reserved");
-  for (const Write& write : writes_) cells_[write.cell] = write.content;
+  const bool finished = watch == nullptr || watch->is_wanted();
+  for (const Write& write : writes_) cells_[write.cell] = finished ? write.content : ~write.content;
+  return finished;
 }
 
 void ToyModel::compute_logits(std::uint64_t digest, engine::TokenId last,

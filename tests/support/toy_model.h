@@ -8,6 +8,8 @@
 // Stricter than Model asks: rows of one step do not see what other slices of the same step write,
 // so an engine that makes blocks visible before their step has run is found out.
 //
+// It asks the watch once. A step that is given up leaves nonsense in the cells it was to write.
+//
 // Thread: as Model. No allocation in forward().
 #pragma once
 
@@ -51,7 +53,9 @@ class ToyModel final : public engine::Model {
   std::size_t kv_block_bytes() const override;
   bool reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
                std::size_t max_logits_rows) override;
-  void forward(std::span<const engine::StepSlice> slices, std::span<float> logits) override;
+  using Model::forward;
+  bool forward(std::span<const engine::StepSlice> slices, std::span<float> logits,
+               engine::StepWatch* watch) override;
   void copy_block(kernels::BlockId from, kernels::BlockId to) override;
 
  private:
