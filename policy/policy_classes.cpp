@@ -76,9 +76,11 @@ std::optional<LeafOrder> read_order(PolicyNotes& notes, const DocumentValue& val
   return std::nullopt;
 }
 
-// "2s" for whole seconds, else milliseconds.
+// As it may have been written: in the largest unit of which it is a whole number.
 std::string text_of(Duration duration) {
   const std::int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  if (ms % 3'600'000 == 0) return std::to_string(ms / 3'600'000) + "h";
+  if (ms % 60'000 == 0) return std::to_string(ms / 60'000) + "m";
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
 }
 
@@ -128,7 +130,7 @@ void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view
     } else if (member.name == "default_max_tokens") {
       rules.default_max_tokens = read_count(value, name, 1, kMaxCount, notes);
     } else {
-      notes.unread_key(member, path, kClassKeys, {});
+      notes.unread_key(member, path, kClassKeys, {}, home_of_node_key(member.name));
     }
   }
 }
@@ -204,12 +206,17 @@ Position position_of(const ClassTable& written, std::string_view key) {
   return member != nullptr ? member->value.at : written.table->at;
 }
 
+bool writes(const std::map<std::string, ClassTable>& tables, const ClassRules& rules,
+            std::string_view key) {
+  const auto written = tables.find(rules.name);
+  return written != tables.end() && written->second.table->find(key) != nullptr;
+}
+
 // A watermark that is not written stays below the one of the class above.
 void lower_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
   auto& classes = draft.set.classes;
   for (std::size_t i = 1; i < classes.size(); ++i) {
-    const auto written = tables.find(classes[i].name);
-    if (written != tables.end() && written->second.table->find("watermark") != nullptr) continue;
+    if (writes(tables, classes[i], "watermark")) continue;
     classes[i].watermark_ppm = std::min(classes[i].watermark_ppm, classes[i - 1].watermark_ppm);
   }
 }
@@ -218,9 +225,15 @@ void lower_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable
 void check_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
   const auto& classes = draft.set.classes;
   for (std::size_t i = 1; i < classes.size(); ++i) {
-    const ClassRules& upper = classes[i - 1];
     const ClassRules& lower = classes[i];
-    if (lower.watermark_ppm <= upper.watermark_ppm) continue;
+    if (lower.watermark_ppm <= classes[i - 1].watermark_ppm) continue;
+    // Those between may have been lowered to the one that is meant.
+    std::size_t above = i - 1;
+    while (above > 0 && !writes(tables, classes[above], "watermark") &&
+           classes[above - 1].watermark_ppm == classes[above].watermark_ppm) {
+      above -= 1;
+    }
+    const ClassRules& upper = classes[above];
     const auto of_lower = tables.find(lower.name);
     const auto of_upper = tables.find(upper.name);
     assert(of_lower != tables.end() && "only a watermark that is written can rise");
@@ -239,25 +252,29 @@ void check_watermarks(PolicyDraft& draft, const std::map<std::string, ClassTable
 void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& tables) {
   std::int64_t sum = 0;
   std::int64_t built_in = 0;
-  std::optional<Position> last;
-  std::string lines;
+  std::vector<Position> places;
   for (const ClassRules& rules : draft.set.classes) {
     sum += rules.floor_ppm;
-    const auto written = tables.find(rules.name);
-    if (written == tables.end() || written->second.table->find("floor") == nullptr) {
+    if (writes(tables, rules, "floor")) {
+      places.push_back(position_of(tables.at(rules.name), "floor"));
+    } else {
       built_in += rules.floor_ppm;
-      continue;
     }
-    const Position at = position_of(written->second, "floor");
-    if (last) lines += (lines.empty() ? "" : ", ") + std::to_string(std::min(*last, at).line);
-    last = last ? std::max(*last, at) : at;
   }
   if (sum <= kMostFloors) return;
+  assert(!places.empty() && "what is built in fits");
+  std::ranges::sort(places);
+  const Position last = places.back();
+  places.pop_back();
   std::string message = "the floors of all classes add up to " + as_decimal(sum, kPpm);
-  if (!lines.empty()) message += " (with line " + lines + ")";
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    message += i > 0 ? ", " : places.size() > 1 ? " (with lines " : " (with line ";
+    message += std::to_string(places[i].line);
+  }
+  if (!places.empty()) message += ')';
   if (built_in > 0) message += ", " + as_decimal(built_in, kPpm) + " of it not written";
   message += "; at most " + as_decimal(kMostFloors, kPpm) + " can be promised";
-  draft.notes.error(last.value_or(Position{}), std::move(message));
+  draft.notes.error(last, std::move(message));
 }
 
 // A request that may wait longer than its first token is worth is served too late.
@@ -281,6 +298,11 @@ void check_class_times(PolicyDraft& draft, const std::map<std::string, ClassTabl
 }
 
 }  // namespace
+
+std::string_view home_of_class_key(std::string_view name) {
+  return std::ranges::find(kClassKeys, name) != kClassKeys.end() ? "[classes.NAME]"
+                                                                 : std::string_view{};
+}
 
 bool is_good_name(std::string_view name, std::string_view marks, std::size_t longest) {
   if (name.empty() || name.size() > longest) return false;
@@ -331,7 +353,10 @@ void read_classes(PolicyDraft& draft, const DocumentValue& table) {
         continue;
       }
       if (rank == nullptr) {
-        notes.error(member.at, path + " is not a built-in class and needs a rank");
+        std::vector<std::string_view> names;
+        for (const ClassRules& rules : classes) names.push_back(rules.name);
+        notes.error(member.at, path + " is not a built-in class and needs a rank" +
+                                   did_you_mean(member.name, names));
         continue;
       }
       // A class of the admin's own starts with the times of the class for ordinary work.

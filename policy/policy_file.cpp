@@ -45,7 +45,10 @@ void read_root(PolicyDraft& draft, const DocumentValue& root) {
   for (const auto& member : root.members) {
     bool known = false;
     for (const std::string_view name : kRootKeys) known = known || member.name == name;
-    if (!known) notes.unread_key(member, "", kRootKeys, kLaterRootKeys);
+    if (known) continue;
+    const bool is_value = member.value.kind != DocumentValue::Kind::Table;
+    notes.unread_key(member, "", kRootKeys, kLaterRootKeys,
+                     is_value ? home_of_key(member.name) : std::string_view{});
   }
   if (const auto* classes = root_table(root, "classes", notes)) read_classes(draft, *classes);
   if (const auto* models = root_table(root, "models", notes)) read_models(draft, *models);

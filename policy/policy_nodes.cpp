@@ -159,6 +159,33 @@ void warn_small_budget(PolicyDraft& draft, const NodeRules& rules, Position at,
   draft.notes.warning(at, std::move(message));
 }
 
+// What is written and never decides anything is legal too.
+void warn_without_effect(PolicyDraft& draft, const NodeRules& rules,
+                         const DocumentValue::Member& table, std::string_view path) {
+  const auto place_of = [&](std::string_view key) {
+    const auto* member = table.value.find(key);
+    return member != nullptr ? member->value.at : table.at;
+  };
+  const auto in_line = [&](std::string_view key) {
+    return " (line " + std::to_string(place_of(key).line) + ")";
+  };
+  const auto name_of = [&](ClassIndex index) { return draft.set.classes[index].name; };
+  for (const ClassValue& limit : rules.inflight_by_class) {
+    if (!rules.inflight || limit.value <= *rules.inflight) continue;
+    draft.notes.warning(place_of("inflight_by_class"),
+                        dotted(path, "inflight_by_class.") + name_of(limit.class_index) + " " +
+                            std::to_string(limit.value) + " is more than its inflight " +
+                            std::to_string(*rules.inflight) + in_line("inflight") +
+                            ", so it limits nothing");
+  }
+  if (rules.default_class && rules.max_class && *rules.default_class < *rules.max_class) {
+    draft.notes.warning(place_of("default_class"),
+                        dotted(path, "default_class ") + name_of(*rules.default_class) +
+                            " is above its max_class " + name_of(*rules.max_class) +
+                            in_line("max_class") + ", to which it is always lowered");
+  }
+}
+
 bool good_node_name(PolicyNotes& notes, const DocumentValue::Member& member) {
   if (is_good_name(member.name, "._-", 64)) return true;
   notes.error(member.at,
@@ -218,6 +245,20 @@ void check_team_reaches_a_model(PolicyDraft& draft, const Team& team, Position a
 
 }  // namespace
 
+std::string_view home_of_node_key(std::string_view name) {
+  if (std::ranges::find(kNodeKeys, name) != kNodeKeys.end()) {
+    return "[defaults], [depts.NAME] and [teams.NAME]";
+  }
+  if (std::ranges::find(kDefaultsKeys, name) != kDefaultsKeys.end()) return "[defaults]";
+  if (name == "dept") return "[teams.NAME]";
+  return {};
+}
+
+std::string_view home_of_key(std::string_view name) {
+  const std::string_view of_node = home_of_node_key(name);
+  return of_node.empty() ? home_of_class_key(name) : of_node;
+}
+
 void read_models(PolicyDraft& draft, const DocumentValue& table) {
   PolicyNotes& notes = draft.notes;
   for (const auto& member : table.members) {
@@ -254,7 +295,7 @@ void read_models(PolicyDraft& draft, const DocumentValue& table) {
       } else if (key.name == "max_input_tokens") {
         model.max_input_tokens = read_count(key.value, name, 1, kMaxCount, notes);
       } else {
-        notes.unread_key(key, path, kModelKeys, kLaterModelKeys);
+        notes.unread_key(key, path, kModelKeys, kLaterModelKeys, home_of_key(key.name));
       }
     }
     draft.set.models.push_back(std::move(model));
@@ -275,7 +316,7 @@ NodeDefaults read_defaults(PolicyDraft& draft, const DocumentValue* table) {
                read_count(member.value, "defaults.locality_slack", 0, kMaxCount, draft.notes));
       } else if (!read_node_key(draft, member, "defaults", defaults.team)) {
         draft.notes.unread_key(member, "defaults", both(kNodeKeys, kDefaultsKeys),
-                               kLaterNodeKeys);
+                               kLaterNodeKeys, home_of_key(member.name));
       }
     }
   }
@@ -303,10 +344,11 @@ void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentVa
       Department department{member.name, defaults.other};
       for (const auto& key : member.value.members) {
         if (!read_node_key(draft, key, path, department.rules)) {
-          notes.unread_key(key, path, kNodeKeys, kLaterNodeKeys);
+          notes.unread_key(key, path, kNodeKeys, kLaterNodeKeys, home_of_key(key.name));
         }
       }
       warn_small_budget(draft, department.rules, member.at, path);
+      warn_without_effect(draft, department.rules, member, path);
       draft.set.departments.push_back(std::move(department));
     }
   }
@@ -330,10 +372,12 @@ void read_nodes(PolicyDraft& draft, const DocumentValue* depts, const DocumentVa
       if (key.name == "dept") {
         department = read_dept(draft, key.value, dotted(path, key.name));
       } else if (!read_node_key(draft, key, path, team.rules)) {
-        notes.unread_key(key, path, both(kNodeKeys, kTeamKeys), kLaterNodeKeys);
+        notes.unread_key(key, path, both(kNodeKeys, kTeamKeys), kLaterNodeKeys,
+                         home_of_key(key.name));
       }
     }
     warn_small_budget(draft, team.rules, member.at, path);
+    warn_without_effect(draft, team.rules, member, path);
     if (!department) continue;
     team.department = *department;
     check_team_reaches_a_model(draft, team, member.at,

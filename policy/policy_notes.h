@@ -22,9 +22,11 @@ class PolicyNotes {
   void error(Position at, std::string message);
   void warning(Position at, std::string message);
 
-  // `path` is the table the key stands in, such as "teams.lab"; empty for the root.
+  // `path` is the table the key stands in, such as "teams.lab"; empty for the root. `home`: the
+  // tables in which it would be a key, when it is one of others.
   void unread_key(const DocumentValue::Member& member, std::string_view path,
-                  std::span<const std::string_view> known, std::span<const std::string_view> later);
+                  std::span<const std::string_view> known, std::span<const std::string_view> later,
+                  std::string_view home = {});
 
   bool has_errors() const { return !errors_.empty(); }
   // Sorted by position; at most kMaxPolicyErrors of each, with a last note that says how many more.
@@ -44,8 +46,5 @@ std::string dotted(std::string_view path, std::string_view name);
 
 // "; did you mean \"NAME\"?" with the nearest of `known`, or nothing when none is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> known);
-
-// The nearest of `known` when it is near enough to be meant, else empty.
-std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace turnstile::policy

@@ -48,6 +48,11 @@ std::optional<ClassIndex> class_named(PolicyDraft& draft, std::string_view name,
 std::optional<ClassIndex> read_class_name(PolicyDraft& draft, const DocumentValue& value,
                                           std::string_view path);
 
+// In which tables a key stands, for one that was found in another: "" for a key of none.
+std::string_view home_of_node_key(std::string_view name);
+std::string_view home_of_class_key(std::string_view name);
+std::string_view home_of_key(std::string_view name);
+
 // Names become meter names, labels and parts of log lines: letters, digits and a few marks.
 bool is_good_name(std::string_view name, std::string_view marks, std::size_t longest);
 

@@ -109,7 +109,7 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "[teams.lab]\ndept = \"main\"\nmodels = [\"b\"]",
        "7:8 teams.lab can use no model: the lists of the team and of its department (line 6) have"
        " none in common"},
-      {one_team("disabled = 1"), "5:12 teams.lab.disabled must be true or false"},
+      {one_team("disabled = 1"), "5:12 teams.lab.disabled must be true or false; did you mean true?"},
       {one_team("max_output_tokens = 0"),
        "5:21 teams.lab.max_output_tokens must be a number from 1 to 1000000000"},
       {"schema = 1\n[depts.main]\n[teams.lab]\n",
@@ -129,7 +129,7 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "1:10 a class name has 1 to 32 letters, digits, '-' and '_'"},
       {"[classes.demo]\nqueue_ttl = 10",
        "2:13 classes.demo.queue_ttl must be a duration such as \"800ms\", \"2s\", \"10m\" or"
-       " \"24h\""},
+       " \"24h\"; did you mean \"10s\"?"},
       {"[classes.demo]\nqueue_ttl = \"0s\"",
        "2:13 classes.demo.queue_ttl must be a duration from 1ms to 168h"},
       {"[classes.demo]\nprefill_timeout = \"5s\"",
@@ -167,7 +167,7 @@ TEST(PolicyFile, EachErrorHasItsPlaceAndSentence) {
        "2:9 classes.demo.order must be \"fifo\", \"edf\" or \"lifo-when-standing\"; did you mean"
        " \"edf\"?"},
       {"[classes.demo]\nallow_late = \"yes\"",
-       "2:14 classes.demo.allow_late must be true or false"},
+       "2:14 classes.demo.allow_late must be true or false; did you mean true?"},
       {"[classes.demo]\ninherit = \"interactiv\"",
        "2:11 classes.demo.inherit names a class that does not exist; did you mean"
        " \"interactive\"?"},

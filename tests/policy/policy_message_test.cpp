@@ -1,0 +1,154 @@
+// What a message of the reader of policies.toml says beside the error: the other line, and what was
+// probably meant.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/policy_file.h"
+#include "policy/slips.h"
+
+namespace turnstile::policy {
+namespace {
+
+struct Row {
+  std::string text;
+  std::string note;  // the only one, with its place
+};
+
+std::string place_and_message(const PolicyFileNote& note) {
+  return std::to_string(note.line) + ":" + std::to_string(note.column) + " " + note.message;
+}
+
+PolicyFileResult read(std::string_view text) {
+  return read_policy({.text = text, .file_name = "p.toml", .revision = "r1-00000000"});
+}
+
+void expect_errors(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    const PolicyFileResult result = read(row.text);
+    EXPECT_FALSE(result.policy) << row.text;
+    ASSERT_EQ(result.errors.size(), 1u) << row.text;
+    EXPECT_EQ(place_and_message(result.errors[0]), row.note) << row.text;
+  }
+}
+
+std::string one_team(std::string_view lines) {
+  return "schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n" + std::string(lines);
+}
+
+TEST(PolicyMessage, NamesTheOtherLine) {
+  expect_errors({
+      // The one that is written, and not the built-in one that was lowered to it.
+      {"[classes.interactive]\nwatermark = 0.7\n[classes.batch]\nwatermark = 0.8",
+       "4:13 classes.batch.watermark 0.8 exceeds classes.interactive.watermark 0.7 (line 2);"
+       " watermarks must not rise with rank"},
+      {"[classes.demo]\nfloor = 0.2\n[classes.interactive]\nfloor = 0.2\n[classes.standard]\n"
+       "floor = 0.1\n[classes.batch]\nfloor = 0.1",
+       "8:9 the floors of all classes add up to 0.6 (with lines 2, 4, 6); at most 0.5 can be"
+       " promised"},
+      {"[classes.batch]\nttft = \"90s\"\nqueue_ttl = \"10m\"",
+       "3:13 classes.batch.queue_ttl 10m exceeds its ttft 90s (line 2); shorten it or write"
+       " allow_late = true"},
+      {one_team("dept = \"main\""),
+       "5:8 cannot read this key-value pair: cannot redefine existing string 'dept' (line 4)"},
+      // Another table has a key of that name too.
+      {"[depts.a]\nweight = 1\n[depts.b]\nweight = 2\nweight = 3",
+       "5:10 cannot read this key-value pair: cannot redefine existing integer 'weight' (line 4)"},
+      {one_team("[teams.lab]"),
+       "5:1 cannot read this table header: cannot redefine existing table 'teams.lab' (line 3)"},
+      {one_team("budget_floor = { demo = 0.2, demo = 0.3 }"),
+       "5:37 cannot read this key-value pair: cannot redefine existing floating-point 'demo'"
+       " (line 5)"},
+      {one_team("dept.name = \"main\""),
+       "5:1 cannot read this key-value pair: cannot redefine existing string as dotted key-value"
+       " pair (line 4)"},
+      {"[depts.main]\nmax_class = \"demo\n", "2:18 a text is not closed where its line ends"},
+  });
+}
+
+TEST(PolicyMessage, NamesWhatWasMeant) {
+  const std::string count = " must be a whole number or a text such as \"40M\"; did you mean ";
+  const std::string time =
+      " must be a duration such as \"800ms\", \"2s\", \"10m\" or \"24h\"; did you mean ";
+  expect_errors({
+      {"[classes.bach]\nfloor = 0.1",
+       "1:10 classes.bach is not a built-in class and needs a rank; did you mean \"batch\"?"},
+      {"[class.batch]", "1:2 class is not a known key; did you mean classes?"},
+      {"[shedule]", "1:2 shedule is not a known key; did you mean schedule?"},
+      {one_team("Weight = 3"), "5:1 teams.lab.Weight is not a known key; did you mean weight?"},
+      {one_team("rpm = 3"),
+       "5:1 teams.lab.rpm is not a known key; did you mean requests_per_minute?"},
+      {one_team("max_tokens = 3"),
+       "5:1 teams.lab.max_tokens is not a known key; did you mean max_output_tokens?"},
+      {"[classes.demo]\npriority = 3",
+       "2:1 classes.demo.priority is not a known key; did you mean rank?"},
+      {one_team("locality_slack = 5"),
+       "5:1 teams.lab.locality_slack does not stand here; it is a key of [defaults]"},
+      {one_team("watermark = 0.5"),
+       "5:1 teams.lab.watermark does not stand here; it is a key of [classes.NAME]"},
+      {"[classes.demo]\nweight = 3",
+       "2:1 classes.demo.weight does not stand here; it is a key of [defaults], [depts.NAME] and"
+       " [teams.NAME]"},
+      {"weight = 3",
+       "1:1 weight does not stand here; it is a key of [defaults], [depts.NAME] and [teams.NAME]"},
+      {one_team("tokens_per_minute = \"40m\""),
+       "5:21 teams.lab.tokens_per_minute" + count + "\"40M\"?"},
+      {one_team("tokens_per_minute = \"60 K\""),
+       "5:21 teams.lab.tokens_per_minute" + count + "\"60k\"?"},
+      {one_team("inflight = 1e3"), "5:12 teams.lab.inflight" + count + "1000?"},
+      {one_team("charge = \"Live\""),
+       "5:10 teams.lab.charge must be \"max\", \"live\" or \"hard\"; did you mean \"live\"?"},
+      {one_team("models = [\"chat\"]\n[models.chat-small]\nserves = \"x\""),
+       "5:11 teams.lab.models names a model that does not exist; did you mean \"chat-small\"?"},
+      {one_team("disabled = \"Yes\""),
+       "5:12 teams.lab.disabled must be true or false; did you mean true?"},
+      {one_team("budget_floor = { demo = 20 }"),
+       "5:25 teams.lab.budget_floor.demo must be a number from 0 to 1; did you mean 0.2?"},
+      {"[classes.batch]\nwatermark = \"80%\"",
+       "2:13 classes.batch.watermark must be a number; did you mean 0.8?"},
+      {"[classes.batch]\nwatermark = 1.2",
+       "2:13 classes.batch.watermark must be a number from 0.000001 to 1"},
+      {"[classes.demo]\norder = \"FIFO\"",
+       "2:9 classes.demo.order must be \"fifo\", \"edf\" or \"lifo-when-standing\"; did you mean"
+       " \"fifo\"?"},
+      {"[classes.demo]\nttft = 2", "2:8 classes.demo.ttft" + time + "\"2s\"?"},
+      {"[classes.demo]\nttft = 1.5", "2:8 classes.demo.ttft" + time + "\"1500ms\"?"},
+      {"[classes.demo]\nttft = \"2 sec\"", "2:8 classes.demo.ttft" + time + "\"2s\"?"},
+      {"[classes.demo]\nttft = \"1d\"", "2:8 classes.demo.ttft" + time + "\"24h\"?"},
+  });
+}
+
+TEST(PolicyMessage, WhatNeverDecidesAnythingIsAWarning) {
+  const auto warning = [](std::string_view lines) {
+    const PolicyFileResult result = read(one_team(lines));
+    EXPECT_TRUE(result.policy);
+    return result.warnings.size() == 1 ? place_and_message(result.warnings[0]) : "";
+  };
+  EXPECT_EQ(warning("inflight = 4\ninflight_by_class = { batch = 8 }"),
+            "6:21 teams.lab.inflight_by_class.batch 8 is more than its inflight 4 (line 5), so it"
+            " limits nothing");
+  EXPECT_EQ(warning("max_class = \"batch\"\ndefault_class = \"demo\""),
+            "6:17 teams.lab.default_class demo is above its max_class batch (line 5), to which it"
+            " is always lowered");
+}
+
+TEST(Slips, FarNamesAndValuesHaveNoSuggestion) {
+  const std::array<std::string_view, 3> known = {"queue_requests", "queue_tokens", "weight"};
+  EXPECT_EQ(nearest_name("queue", known), "") << "of two";
+  EXPECT_EQ(nearest_name("colour", known), "");
+  EXPECT_EQ(nearest_name(std::string(65, 'w'), known), "");
+  EXPECT_EQ(nearest_name("priority", known), "") << "no rank here";
+  EXPECT_EQ(meant_count("many"), std::nullopt);
+  EXPECT_EQ(meant_count(""), std::nullopt);
+  EXPECT_EQ(meant_duration("soon"), std::nullopt);
+  EXPECT_EQ(meant_duration("-2s"), std::nullopt);
+  EXPECT_EQ(meant_duration("0.0001s"), std::nullopt);
+  EXPECT_EQ(meant_share(150), std::nullopt);
+  EXPECT_EQ(meant_boolean("perhaps"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace turnstile::policy
