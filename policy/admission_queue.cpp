@@ -129,6 +129,19 @@ WaitingRoom::Entry Admission::State::entry_of(const Request& request) const {
   return entry;
 }
 
+// Who can no longer get its first token in time is not started: under overload the queue stands at
+// the deadline, and nearly all that is started then would be in vain. What it needs after its start
+// is its own prompt and a step; at most a quarter of the target, should the pace be far off.
+void Admission::State::end_in_time(Request& request) const {
+  if (running == 0 || policy->classes[request.class_index].allow_late) return;
+  const std::int64_t prompt = request.size.prompt_tokens - request.cached_hint;
+  const Duration needed = predictor.time_for(kUnitsPerPromptToken * prompt) +
+                          step_time.gap_with(running).value_or(Duration{0});
+  const Duration within = request.first_token_within;
+  request.deadline =
+      std::min(request.deadline, request.arrived + within - std::min(needed, within / 4));
+}
+
 // Takes the budgets, and then either the lease or a place. On refusal nothing of this is taken.
 std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& request,
                                                        Queued& queued) {
@@ -193,6 +206,8 @@ std::optional<Refusal> Admission::State::start_or_wait(Instant now, Request& req
   const WaitingRoom::Backlog ahead = room.backlog(leaf, request.class_index);
   queued.position = ahead.requests;
   queued.ahead_units = ahead.units;
+  end_in_time(request);
+  queued.waits_until = request.deadline;
   request.entry = entry_of(request);
   enter_room(request);
   request.phase = Phase::Waiting;
@@ -243,7 +258,11 @@ void Admission::State::take_place(Instant now, Request& request,
     Request& victim = requests.at(gone.victim);
     const PlaceNeeds missing = place_needs(request);
     const auto lost = std::ranges::find(missing.all(), gone.full, &PlaceNeed::meter);
-    const Duration wait = std::max(kRetryAfterDisplaced, until_place(now, victim, *lost));
+    // What it will need again, and below the watermark of its own class.
+    PlaceNeed again = *lost;
+    again.amount = victim.place.held(*lost->meter);
+    again.watermark_ppm = lost->meter == &queue_all ? watermark(victim.class_index) : 1'000'000;
+    const Duration wait = std::max(kRetryAfterDisplaced, until_place(now, victim, again));
     Refusal displaced = no_place(*gone.full, 1, wait);
     displaced.code = RefusalCode::Displaced;
     refuse_waiting(now, victim, std::move(displaced));

@@ -48,7 +48,7 @@ struct Request {
   std::size_t model_index = 0;
   Instant arrived{};
   std::uint64_t order = 0;  // of arrival
-  Instant deadline{};  // of the queue: arrived + queue_ttl, or the client's own
+  Instant deadline{};  // of the queue: arrived + queue_ttl, or when its start would be too late
   Duration first_token_within{};  // of arrival: the class's ttft, or the client's deadline;
                                   // three times as long for who came back as told
 
@@ -148,6 +148,7 @@ struct Admission::State {
                         const RequestSize& size) const;
   std::optional<Refusal> start_or_wait(Instant now, Request& request, Queued& queued);
   WaitingRoom::Entry entry_of(const Request& request) const;
+  void end_in_time(Request& request) const;
   bool may_start_soon(const Request& request) const;
   bool can_start(const Request& request);
   bool passes_gates(const Request& request) const;

@@ -28,15 +28,13 @@ void LengthQuantile::learn(std::int64_t tokens) {
 }
 
 std::optional<std::int64_t> LengthQuantile::at(std::int64_t ppm, std::int64_t generated) const {
-  std::int64_t longer = 0;
-  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
-    if (upper_bound_of(bucket) > generated) longer += counts_[bucket];
-  }
+  std::size_t first = 0;
+  std::int64_t longer = total_;
+  while (first < kBuckets && upper_bound_of(first) <= generated) longer -= counts_[first++];
   if (longer < kFewestSamples) return std::nullopt;
   const std::int64_t wanted = (longer * ppm + 999'999) / 1'000'000;
   std::int64_t seen = 0;
-  for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
-    if (upper_bound_of(bucket) <= generated) continue;
+  for (std::size_t bucket = first; bucket < kBuckets; ++bucket) {
     seen += counts_[bucket];
     if (seen >= wanted && seen > 0) return upper_bound_of(bucket);
   }

@@ -47,6 +47,7 @@ struct Queued {
   std::int64_t position = 0;     // requests that wait ahead in its own queue (key and class)
   std::int64_t ahead_units = 0;  // service units of those requests
   TicketUse ticket = TicketUse::None;  // what became of the ticket it showed
+  Instant waits_until{};         // not started by then, it is refused
   std::optional<Prediction> prediction;  // absent while nothing runs or the pace is not known
 };
 

@@ -132,13 +132,15 @@ std::int64_t ShareTree::units_beside(NodeIndex node, ClassIndex class_index, std
   std::int64_t beside = 0;
   for (; node != kRoot; node = nodes_[node].parent) {
     const Node& parent = nodes_[nodes_[node].parent];
-    // While this node gets so much, a sibling gets as much by weight, if it wants so much.
+    // While this node gets so much, a sibling gets as much by weight, if it wants so much; mostly
+    // it wants less, and needs no division.
     const std::int64_t so_far = mine + beside;
+    const std::int64_t weight = nodes_[node].weight;
     for (const NodeIndex sibling : parent.children) {
       const std::int64_t waiting = work(sibling, class_index, counting);
       if (sibling == node || waiting == 0) continue;
-      const std::int64_t by_weight = so_far * nodes_[sibling].weight / nodes_[node].weight;
-      beside += std::min(waiting, by_weight);
+      const std::int64_t weighed = so_far * nodes_[sibling].weight;
+      beside += waiting * weight <= weighed ? waiting : weighed / weight;
     }
   }
   return beside;

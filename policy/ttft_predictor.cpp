@@ -8,6 +8,10 @@ namespace {
 // Long enough that one long prompt does not look like a slow engine.
 constexpr Duration kWindow = std::chrono::milliseconds(200);
 
+// Windows: what one holds of prompts and of answers differs, and so does its pace; a shorter memory
+// made predictions vary with it.
+constexpr std::int64_t kMemory = 12;
+
 // A unit never takes longer than a second, and nothing is predicted further away than a day: the
 // products below stay inside 64 bits.
 constexpr std::int64_t kSlowestPicoseconds = 1'000'000'000'000;
@@ -42,7 +46,7 @@ void TtftPredictor::on_step(Duration took, std::int64_t units, bool somebody_wai
     if (!knows_pace()) {
       if (window_was_full_) picoseconds_per_unit_ = sample;
     } else if (window_was_full_ || sample < picoseconds_per_unit_) {
-      picoseconds_per_unit_ += (sample - picoseconds_per_unit_) / 4;
+      picoseconds_per_unit_ += (sample - picoseconds_per_unit_) / kMemory;
     }
   }
   window_took_ = Duration{0};

@@ -80,7 +80,7 @@ std::string sentence(const Refusal& refusal) {
       return "The queue was full and a request of a higher class took this place.";
     case RefusalCode::QueueDeadline:
       return "The request waited " + std::to_string(refusal.limit) +
-             " ms without being started, the longest its class allows.";
+             " ms without being started; its first token could no longer come in time.";
   }
   assert(false && "every refusal code has a sentence");
   return {};

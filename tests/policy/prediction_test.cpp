@@ -219,6 +219,24 @@ TEST(WouldMissDeadline, AllowLateServesThemAll) {
   for (std::uint64_t id = 6; id <= 40; ++id) EXPECT_TRUE(desk.admit(id, "anna", {.prompt = 400}));
 }
 
+// 400 tokens take 400 ms here; the wait ends by that and a step before the target, but never by
+// more than a quarter of it.
+TEST(QueueDeadline, ComesBeforeAStartThatWouldBeTooLate) {
+  BusyDesk desk(targets("ttft = \"5s\""));
+  const Instant came = desk.now;
+  const auto queued = desk.admit(6, "anna", {.prompt = 400});
+  ASSERT_TRUE(queued);
+  EXPECT_LT(queued->waits_until, came + milliseconds(5000 - 400));
+  EXPECT_GE(queued->waits_until, came + milliseconds(5000 - 1250));
+  desk.now = queued->waits_until;
+  desk.dispatch();
+  ASSERT_TRUE(desk.refused.contains(6));
+  EXPECT_EQ(desk.refused[6].code, RefusalCode::QueueDeadline);
+  EXPECT_FALSE(desk.refused.contains(5)) << "the pace was not known when it came";
+  BusyDesk late(targets("ttft = \"5s\"\nallow_late = true"));
+  EXPECT_EQ(late.admit(6, "anna", {.prompt = 400})->waits_until, late.now + seconds(5));
+}
+
 // The team's own limit is part of the wait although the engine has room.
 TEST(Prediction, CountsTheTeamsOwnSlots) {
   FrontDesk desk(targets("ttft = \"1h\"", "inflight = 1"), small_engine(),

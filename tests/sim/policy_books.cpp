@@ -238,6 +238,16 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
     request.deadline = std::min(request.deadline, request.arrived + *tokens.client_deadline);
     request.usual_wait = std::min(request.usual_wait, *tokens.client_deadline);
   }
+  if (!queued.starts_now) {
+    // Its wait may end before: by so much as its first token takes after a start.
+    const Duration longest = request.deadline - request.arrived;
+    const Duration waits = queued.waits_until - request.arrived;
+    if (waits > longest || waits < longest * 3 / 4) {
+      return broken("it waits for another time than it may", request.id);
+    }
+    request.deadline = queued.waits_until;
+    request.usual_wait = std::min(request.usual_wait, waits);
+  }
   const std::int64_t positions = request.prompt + request.max_tokens;
   if (request.worst_blocks * block < request.choices * positions) {
     return broken("fewer blocks reserved than the worst case needs", request.id);
@@ -260,6 +270,12 @@ std::optional<std::string> Books::enter(Instant now, BookedRequest& request,
   }
   request.stage = Stage::Waiting;
   if (!queued.starts_now) return std::nullopt;
+  for (const auto& [id, other] : requests_) {
+    if (id != request.id && other.stage == Stage::Waiting &&
+        other.class_index <= request.class_index && passes_gates(other)) {
+      return broken("started past one of its class or a higher one that waited", request.id);
+    }
+  }
   if (!passes_gates(request)) return broken("started above an inflight limit", request.id);
   if (!may_fit(request, watermark(request))) {
     return broken("started above its watermark in the engine", request.id);

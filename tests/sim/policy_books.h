@@ -127,6 +127,7 @@ class Books {
   // What must hold for a start, and what suffices for one.
   bool may_fit(const BookedRequest& request, std::int64_t watermark_ppm) const;
   bool surely_fits(const BookedRequest& request, std::int64_t watermark_ppm) const;
+  bool has_head(Instant now, ClassIndex class_index) const;
   bool a_head_does_not_fit(Instant now, ClassIndex class_index, std::int64_t watermark_ppm) const;
   std::int64_t watermark(const BookedRequest& request) const;
   void take_engine(BookedRequest& request);

@@ -26,6 +26,14 @@ struct Held {
 
 }  // namespace
 
+bool Books::has_head(Instant now, ClassIndex class_index) const {
+  return std::ranges::any_of(requests_, [&](const auto& item) {
+    const BookedRequest& request = item.second;
+    return request.stage == Stage::Waiting && request.class_index == class_index &&
+           passes_gates(request) && is_head(now, request);
+  });
+}
+
 bool Books::a_head_does_not_fit(Instant now, ClassIndex class_index,
                                 std::int64_t watermark_ppm) const {
   return std::ranges::any_of(requests_, [&](const auto& item) {
@@ -44,18 +52,22 @@ std::optional<std::string> Books::check_work_conservation(Instant now) const {
   }
   if (!best) return std::nullopt;
   const auto& classes = world_.policy->classes;
-  // Where a target for gaps is short, a head may wait for it; the books know nothing of gaps.
-  const bool is_paced = std::ranges::any_of(classes, [](const ClassRules& rules) {
-    return rules.timeouts.token_gap < std::chrono::seconds(1);
-  });
-  if (is_paced && std::ranges::any_of(requests_, [](const auto& item) {
-        return item.second.stage == Stage::Running;
-      })) {
-    return std::nullopt;
-  }
+  // Where a request of the class or a higher one runs and must get its tokens in a short time, a
+  // head may wait for it; the books know nothing of gaps.
+  const auto is_guarded = [&](ClassIndex class_index) {
+    return std::ranges::any_of(requests_, [&](const auto& item) {
+      const BookedRequest& other = item.second;
+      return other.stage == Stage::Running && other.class_index <= class_index &&
+             classes[other.class_index].timeouts.token_gap < std::chrono::seconds(1);
+    });
+  };
+  if (is_guarded(*best)) return std::nullopt;
   if (a_head_does_not_fit(now, *best, classes[*best].watermark_ppm)) return std::nullopt;
   for (ClassIndex c = 0; c < classes.size(); ++c) {
-    if (classes[c].floor_ppm > 0 && a_head_does_not_fit(now, c, 1'000'000)) return std::nullopt;
+    if (classes[c].floor_ppm == 0) continue;
+    if (a_head_does_not_fit(now, c, 1'000'000)) return std::nullopt;
+    // One that is due may wait for the gaps of others.
+    if (is_guarded(c) && has_head(now, c)) return std::nullopt;
   }
   return "requests wait although every head that may be next fits";
 }

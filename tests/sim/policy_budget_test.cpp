@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/policy_file.h"
-#include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
+#include "tests/sim/policy_setup.h"
 #include "tests/sim/policy_world.h"
 #include "tests/support/repeats.h"
 
@@ -19,21 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-EngineFacts engine_of(std::int64_t slots, std::int64_t blocks) {
-  EngineFacts engine;
-  engine.kv_blocks = blocks;
-  engine.sequence_slots = slots;
-  engine.max_model_len = 1024;
-  engine.model_name = "engine";
-  return engine;
-}
+constexpr std::int64_t kContext = 1024;
 
-std::vector<KeyNode> one_key() {
-  KeyNode key;
-  key.id = "anna";
-  key.team = "lab";
-  return {key};
-}
+std::vector<KeyNode> one_key() { return {key_of("anna", "lab")}; }
 
 constexpr std::int64_t kPerMinute = 60'000;
 constexpr std::int64_t kBucket = kPerMinute / 4;
@@ -54,7 +41,7 @@ Spent run_forty(const std::string& charge, bool greedy) {
                         "dept = \"main\"\ninflight = " + std::to_string(kInflight) +
                         "\ntokens_per_minute = " + std::to_string(kPerMinute) + "\ncharge = \"" +
                         charge + "\"\n"),
-              engine_of(32, 4000), one_key());
+              engine_of(32, 4000, kContext), one_key());
   Spent spent;
   std::int64_t total = 0;
   const auto ask = [&] {
@@ -106,7 +93,7 @@ TEST(PolicyCache, NeverFitIsRefusedAndBarelyFitIsServed) {
     Plant plant(policy_of("schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n"
                           "[classes.interactive]\nwatermark = 1\nlength_quantile = 1\n"
                           "[classes.standard]\nwatermark = 1\n"),
-                engine_of(8, 32), one_key());
+                engine_of(8, 32, kContext), one_key());
     PlantRequest big;
     big.key = "anna";
     big.prompt = prompt;  // and 200 more: 512 positions are the whole cache
@@ -136,7 +123,7 @@ TEST(PolicyCache, LessCacheIsNoCliff) {
     Plant plant(policy_of("schema = 1\n[defaults]\nqueue_requests_total = 1000\nqueue_requests ="
                           " 1000\n[depts.main]\n[teams.lab]\ndept = \"main\"\n"
                           "[classes.interactive]\nqueue_ttl = \"1h\"\n"),
-                engine_of(64, blocks), one_key());
+                engine_of(64, blocks, kContext), one_key());
     for (int i = 0; i < 1200; ++i) {
       PlantRequest request;
       request.key = "anna";

@@ -23,7 +23,9 @@ class Race {
   explicit Race(std::uint64_t seed) : random_(seed) {
     PolicySet policy = default_policy_set();
     policy.queue_requests_total = 10'000;
-    for (ClassRules& rules : policy.classes) rules.timeouts.queue_ttl = std::chrono::hours(100);
+    for (ClassRules& rules : policy.classes) {
+      rules.ttft = rules.timeouts.queue_ttl = std::chrono::hours(100);
+    }
     policy.departments.push_back({"main", NodeRules{}});
     if (random_.chance(50)) policy.locality_slack_units = slack_ = random_.between(1, 2000);
     engine_.sequence_slots = random_.between(1, 4);

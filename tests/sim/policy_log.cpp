@@ -153,26 +153,28 @@ tl::expected<void, Refusal> LoggedAdmission::take_place(Instant now, RequestId i
   return placed;
 }
 
+tl::expected<Queued, Refusal> LoggedAdmission::queue_by(Queueing how, LoggedCall::Kind kind,
+                                                        Instant now, RequestId id,
+                                                        const Resolved& resolved,
+                                                        const TokenFacts& tokens) {
+  LoggedCall& call = note(kind, now, id);
+  call.resolved = resolved;
+  call.tokens = tokens;
+  auto queued = (*admission_.*how)(now, id, resolved, tokens);
+  call.answer = answer_of(queued);
+  return queued;
+}
+
 tl::expected<Queued, Refusal> LoggedAdmission::enqueue(Instant now, RequestId id,
                                                        const Resolved& resolved,
                                                        const TokenFacts& tokens) {
-  LoggedCall& call = note(LoggedCall::Kind::Enqueue, now, id);
-  call.resolved = resolved;
-  call.tokens = tokens;
-  auto queued = admission_->enqueue(now, id, resolved, tokens);
-  call.answer = answer_of(queued);
-  return queued;
+  return queue_by(&Admission::enqueue, LoggedCall::Kind::Enqueue, now, id, resolved, tokens);
 }
 
 tl::expected<Queued, Refusal> LoggedAdmission::admit(Instant now, RequestId id,
                                                      const Resolved& resolved,
                                                      const TokenFacts& tokens) {
-  LoggedCall& call = note(LoggedCall::Kind::Admit, now, id);
-  call.resolved = resolved;
-  call.tokens = tokens;
-  auto queued = admission_->admit(now, id, resolved, tokens);
-  call.answer = answer_of(queued);
-  return queued;
+  return queue_by(&Admission::admit, LoggedCall::Kind::Admit, now, id, resolved, tokens);
 }
 
 void LoggedAdmission::dispatch(Instant now, std::vector<Outcome>& out) {

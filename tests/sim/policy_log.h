@@ -64,7 +64,13 @@ class LoggedAdmission {
   const std::vector<LoggedCall>& calls() const { return calls_; }
 
  private:
+  using Queueing = tl::expected<Queued, Refusal> (Admission::*)(Instant, RequestId,
+                                                                const Resolved&,
+                                                                const TokenFacts&);
   LoggedCall& note(LoggedCall::Kind kind, Instant now, RequestId id);
+  tl::expected<Queued, Refusal> queue_by(Queueing how, LoggedCall::Kind kind, Instant now,
+                                         RequestId id, const Resolved& resolved,
+                                         const TokenFacts& tokens);
 
   std::unique_ptr<Admission> admission_;
   std::vector<LoggedCall> calls_;

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/sim/on_abort.h"
 #include "tests/sim/policy_fairness.h"
 #include "tests/sim/policy_sim.h"
 
@@ -26,14 +27,22 @@ struct Options {
 };
 Options options;
 
+constexpr std::string_view kRandomLives = "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise";
+
 std::string repeat_with(std::uint64_t seed, std::string_view test) {
   return "repeat with: " + options.program + " --seed=" + std::to_string(seed) +
          " --gtest_filter=" + std::string(test);
 }
 
+// With the fewest events with which it still fails.
+std::string repeat_life(std::uint64_t seed) {
+  return repeat_with(seed, kRandomLives) +
+         " --events=" + std::to_string(smallest_failing_prefix(seed));
+}
+
 // I1 conservation, I2 meters, I3 settlement, I4 single release, I9 class order, I10 work
 // conservation, I11 budgets (every bucket equals a reference at each step), I12 clamp, I13 refusal
-// purity, I15 causality.
+// purity, I15 causality; I5 watermarks.
 TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   Counts total;
   std::int64_t steps = 0;
@@ -42,11 +51,9 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   std::int64_t kept_tickets = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_life(seed); });
     const SimResult result = run_policy_sim(seed, options.events);
-    ASSERT_FALSE(result.failure)
-        << *result.failure << "\n"
-        << repeat_with(seed, "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise")
-        << " --events=" << smallest_failing_prefix(seed);
+    ASSERT_FALSE(result.failure) << *result.failure << "\n" << repeat_life(seed);
     total.arrived += result.counts.arrived;
     total.refused += result.counts.refused;
     total.completed += result.counts.completed;
@@ -66,6 +73,7 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
     EXPECT_GT(total.completed, total.arrived / 20);
     EXPECT_GT(pauses, total.arrived / 200);
     EXPECT_GT(kept_tickets, total.arrived / 1000);
+    EXPECT_TRUE(options.seeds < 10'000 || exhausted > 10) << "no budget ran dry";
   }
 }
 
@@ -73,15 +81,18 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
 TEST(PolicySim, SameSeedGivesTheSameDecisions) {
   for (std::uint64_t i = 0; i < options.seeds; i += 10) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions"); });
     ASSERT_EQ(run_policy_sim(seed).log_hash, run_policy_sim(seed).log_hash)
         << repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions");
   }
 }
 
 // Run and replay: from the log of what admission was told, every answer comes again, word for word.
+// This is also I17: the log holds no length of an answer before it has come, so none was used.
 TEST(PolicySim, ReplayOfTheLogGivesTheSameAnswers) {
   for (std::uint64_t i = 0; i < options.seeds; i += 10) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ReplayOfTheLogGivesTheSameAnswers"); });
     const auto failure = run_and_replay(seed);
     ASSERT_FALSE(failure) << *failure << "\n"
                           << repeat_with(seed, "PolicySim.ReplayOfTheLogGivesTheSameAnswers");
@@ -92,6 +103,7 @@ TEST(PolicySim, ReplayOfTheLogGivesTheSameAnswers) {
 TEST(PolicySim, ReturningTeamGetsItsShareAndNoMore) {
   for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ReturningTeamGetsItsShareAndNoMore"); });
     const auto failure = run_idle_return(seed);
     ASSERT_FALSE(failure) << *failure << "\n"
                           << repeat_with(seed, "PolicySim.ReturningTeamGetsItsShareAndNoMore");
@@ -102,6 +114,7 @@ TEST(PolicySim, ReturningTeamGetsItsShareAndNoMore) {
 TEST(PolicySim, BackloggedTeamsStayWithinTheSiblingBound) {
   for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.BackloggedTeamsStayWithinTheSiblingBound"); });
     const auto failure = run_backlogged(seed);
     ASSERT_FALSE(failure) << *failure << "\n"
                           << repeat_with(seed,
@@ -114,6 +127,7 @@ TEST(PolicySim, ObeyedRetryAfterIsAdmitted) {
   std::int64_t retries = 0;
   for (std::uint64_t i = 0; i < options.seeds / 4 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
+    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ObeyedRetryAfterIsAdmitted"); });
     const auto failure = run_obedient_client(seed, retries);
     ASSERT_FALSE(failure) << *failure << "\n"
                           << repeat_with(seed, "PolicySim.ObeyedRetryAfterIsAdmitted");

@@ -1,22 +1,19 @@
 // Waits that come true: clients that do as they are told, by the code they were refused with.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "policy/policy_file.h"
-#include "tests/sim/policy_of.h"
 #include "tests/sim/policy_plant.h"
+#include "tests/sim/policy_setup.h"
 #include "tests/sim/policy_world.h"
 
 namespace turnstile::policy::sim {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -44,34 +41,20 @@ TEST_P(Obedient, IsAdmittedAtItsFirstRetry) {
   std::map<std::string, std::int64_t> again;
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     Random random(seed);
-    EngineFacts engine;
-    engine.kv_blocks = 4000;
-    engine.sequence_slots = 16;
-    engine.max_model_len = 4096;
-    engine.model_name = "engine";
-    std::vector<KeyNode> keys;
-    for (const auto& [id, team] : std::map<std::string, std::string>{
-             {"a", "red"}, {"b", "red"}, {"c", "blue"}, {"d", "blue"}, {"show", "stage"}}) {
-      KeyNode key;
-      key.id = id;
-      key.team = team;
-      keys.push_back(key);
-    }
+    const std::vector<KeyNode> keys = {key_of("a", "red"), key_of("b", "red"),
+                                       key_of("c", "blue"), key_of("d", "blue"),
+                                       key_of("show", "stage")};
     Plant plant(policy_of("schema = 1\n[depts.main]\n[teams.red]\ndept = \"main\"\n" + crowd.team +
                           "\n[teams.blue]\ndept = \"main\"\n" + crowd.team +
                           "\n[teams.stage]\ndept = \"main\"\n" + crowd.classes),
-                engine, keys);
-    const auto think = [&] {
-      const double u = (static_cast<double>(random.below(1'000'000)) + 1) / 1'000'001.0;
-      return microseconds(static_cast<std::int64_t>(-std::log(u) * crowd.think_ms * 1e3));
-    };
+                engine_of(16), keys);
     const auto fresh = [&](const std::string& key) {
       PlantRequest request;
       request.key = key;
       request.prompt = random.between(20, 200);
       request.length = random.between(10, 120);
       request.max_tokens = 200;
-      request.arrival = plant.now() + think();
+      request.arrival = plant.now() + random_gap(random, crowd.think_ms);
       return request;
     };
     plant.on_end = [&](const PlantResult& result) {

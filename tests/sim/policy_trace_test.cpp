@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "policy/policy_file.h"
 #include "tests/sim/policy_plant.h"
+#include "tests/sim/policy_setup.h"
 
 namespace turnstile::policy::sim {
 namespace {
@@ -60,8 +60,7 @@ TEST_P(PolicyTrace, AdmittedRequestsMeetTheirTargets) {
   const Scale& scale = GetParam();
   const std::vector<Arrival> arrivals = read_trace(scale.trace);
   ASSERT_GT(arrivals.size(), 1000u);
-  PolicyFileInput input;
-  input.text = R"(
+  const auto policy = policy_of(R"(
 schema = 1
 [defaults]
 queue_requests_total = 2000
@@ -77,21 +76,10 @@ dept = "main"
 dept = "main"
 [teams.d]
 dept = "main"
-)";
-  input.file_name = "trace.toml";
-  input.revision = "r1-00000000";
-  EngineFacts engine;
-  engine.kv_blocks = 4000;
-  engine.sequence_slots = 32;
-  engine.max_model_len = 4096;
-  engine.model_name = "engine";
+)");
   std::vector<KeyNode> keys;
-  for (const char* team : {"a", "b", "c", "d"}) {
-    KeyNode key;
-    key.id = key.team = team;
-    keys.push_back(key);
-  }
-  Plant plant(read_policy(input).policy, engine, keys);
+  for (const char* team : {"a", "b", "c", "d"}) keys.push_back(key_of(team, team));
+  Plant plant(policy, engine_of(32), keys);
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     PlantRequest request;
     request.arrival = Instant{} + milliseconds(static_cast<std::int64_t>(

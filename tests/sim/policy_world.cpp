@@ -42,7 +42,10 @@ NodeRules make_rules(Random& random, const PolicySet& policy) {
   rules.queue_tokens = maybe(random, 20, 0, 500);
   if (random.chance(25)) rules.requests_per_minute = seldom_zero(random, random.between(60, 3000));
   if (random.chance(35)) {
-    rules.tokens_per_minute = seldom_zero(random, random.between(500, 200'000));
+    // Half of them so small that answers of "hard" run dry.
+    rules.tokens_per_minute =
+        seldom_zero(random, random.chance(50) ? random.between(500, 200'000)
+                                              : random.between(300, 3'000));
   }
   if (random.chance(20)) rules.max_class = static_cast<ClassIndex>(random.between(0, last_class));
   if (random.chance(20)) {
@@ -118,7 +121,7 @@ World make_world(Random& random) {
   world.engine.block_tokens = random.chance(50) ? 16 : random.between(1, 16);
   world.engine.kv_blocks = random.between(4, 80);
   world.engine.sequence_slots = random.between(1, 6);
-  world.engine.max_model_len = random.between(16, 256);
+  world.engine.max_model_len = random.between(16, random.chance(50) ? 256 : 512);
   world.engine.model_name = "engine";
 
   const std::int64_t keys = random.between(1, 7);
