@@ -15,6 +15,7 @@
 #include "gateway/engine_requests.h"
 #include "gateway/entry_check.h"
 #include "gateway/api/generation_limits.h"
+#include "gateway/health.h"
 #include "gateway/live_request.h"
 #include "gateway/live_requests.h"
 #include "gateway/request_end.h"
@@ -114,8 +115,11 @@ Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequ
       case EventKind::Deadline:
         if (now >= limit.at) co_return RequestEnd::timed_out(limit.code);
         if (session.has_answered() && now >= last_sent + comment_after) {
-          session.send_events(kSseWait);
-          session.flush();
+          // Nobody is told to wait for an engine that is stuck.
+          if (liveness(context) == kHealthy) {
+            session.send_events(kSseWait);
+            session.flush();
+          }
           last_sent = now;
         }
         break;

@@ -411,12 +411,24 @@ TEST_F(Completion, StallInAStreamIsAnErrorEventAndDone) {
   EXPECT_EQ(events.back(), "[DONE]");
 }
 
-TEST_F(Completion, SilenceInAStreamIsCommented) {
+TEST_F(Completion, SilenceInAStreamIsCommentedWhileTheEngineLives) {
+  use_policy("[classes.interactive]\ndecode_timeout = { stall = \"60s\", total = \"2m\" }\n");
   MemoryClient client = ask(chat_body(true));
   step_engine();
   client.take();
+  world().advance(10s);
+  world().engine.beat();
+  world().advance(5s);
+  const std::size_t first = client.received().find(": wait\n\n");
+  EXPECT_NE(first, std::string::npos);
   world().advance(15s);
-  EXPECT_NE(client.received().find(": wait\n\n"), std::string::npos);
+  EXPECT_EQ(client.received().find(": wait\n\n", first + 1), std::string::npos)
+      << "the engine is stuck";
+  world().engine.beat();
+  world().advance(9s);
+  world().engine.beat();
+  world().advance(6s);
+  EXPECT_NE(client.received().find(": wait\n\n", first + 1), std::string::npos);
 }
 
 TEST_F(Completion, EngineFaultEndsStreamsWithAnErrorEvent) {
