@@ -8,7 +8,8 @@
 //   nibbles       8 quads * 2 * 15 * 127 = 30,480       one widening a block
 //   five bits     4 quads * 2 * 31 * 127 = 31,496       two
 //   six bits      2 quads * 2 * 63 * 127 = 32,004       four, which multiply by the factors of Q6_K
-//   a full byte   taken as two nibbles, 16 * high + low: two parts, one widening each
+//   a full byte   up to two rows as two nibbles, 16 * high + low: two parts, one widening each;
+//                 more rows as 16-bit numbers
 #pragma once
 
 #include <immintrin.h>
@@ -194,7 +195,7 @@ inline void store_lanes(const float* acc, int lanes, OutputMode mode, float* out
 void few_rows_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                      float* out, std::size_t out_stride, OutputMode mode);
 
-// Products of seven rows or more with Q8_0; avx2_byte_matmul.cpp.
+// Products of three rows or more with Q8_0; avx2_byte_matmul.cpp.
 void byte_matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                  float* out, std::size_t out_stride, OutputMode mode);
 

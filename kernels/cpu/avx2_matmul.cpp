@@ -1,12 +1,10 @@
-// Products with weights of 4, 5 and 6 bits for AVX2, three rows of activations and more, with those
-// of 8 bits for three to six rows, and the choice among the products of this level. avx2_blocks.h
-// says how many byte products a 16-bit sum holds; here the weights of a block are bytes, 64 for
-// each column quad (8 rows a register):
+// Products with weights of 4, 5 and 6 bits for AVX2, three rows of activations and more, and the
+// choice among the products of this level. avx2_blocks.h says how many byte products a 16-bit sum
+// holds; here the weights of a block are bytes, 64 for each column quad (8 rows a register):
 //
 //   WideBlock:  scales, minima (or factors) of 16 rows | quad 0: 16 rows x 4 | quad 1 | .. | quad 7
-//               8-bit weights: the low nibbles of all quads, then the high ones
-//   TileBlock:  32 activations of row 0 | of row 1 | .. | scales of the rows | their scaled sums
 #include <cassert>
+#include <type_traits>
 
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_float_matmul.h"
@@ -14,10 +12,6 @@
 
 namespace turnstile::kernels::avx2 {
 namespace {
-
-// Up to so many rows, one tile, weights of 8 bits are taken as nibbles; more pay for paired
-// products (measured: 5 rows 8 to 11 % faster as nibbles, 12 rows 4 to 6 % slower).
-constexpr int kNibbleRows = 6;
 
 // What turns the sums of a block into outputs, of 16 rows.
 template <typename F>
@@ -32,26 +26,20 @@ struct WideHeads<Q6_K> {
   std::int16_t zero_factors[kHalves][kPanelRows];
 };
 
+// Sums of the activations of a block over its first and last 16 columns (half_sums()).
+struct HalfSums {
+  std::int32_t pair;
+};
+
 template <typename F>
 struct NarrowSums {
   using Format = F;
-  static constexpr int kMaxTokens = 6;  // 2 * 6 sums, 2 weights, 1 activation, 1 product
+  static constexpr int kSums = kQuads / F::kQuadsPerSum;  // of 16 bits, a block
+  using PreparedBlock = std::conditional_t<F::kFactors, HalfSums, NothingPrepared>;
 
   struct alignas(32) WideBlock {
     WideHeads<F> heads;
-    std::uint8_t weights[F::kParts][kQuads][64];
-  };
-
-  // One pointer reaches all of it: with a pointer for each row, address arithmetic was a fifth of
-  // the instructions.
-  template <int Tokens>
-  struct TileBlock {
-    std::int8_t q[Tokens][kQuantBlock];
-    float scale[Tokens];
-    union {
-      float scaled_sum[Tokens];
-      std::int32_t half_sums[Tokens];  // for Q6_K
-    };
+    std::uint8_t weights[kQuads][64];
   };
 
   static void expand(Block<F> block, WideBlock& wide) {
@@ -61,13 +49,10 @@ struct NarrowSums {
       for (int j = 0; j < F::kVectors; ++j) {
         const __m256i bytes = bytes_at(block.weights() + 64 * j + 32 * h);
         if constexpr (kNibbles) {
-          store(wide.weights[0][j] + 32 * h, low_nibbles(bytes));
-          store(wide.weights[0][j + 4] + 32 * h, high_nibbles(bytes));
-        } else if constexpr (F::kParts == 2) {
-          store(wide.weights[0][j] + 32 * h, low_nibbles(bytes));
-          store(wide.weights[1][j] + 32 * h, high_nibbles(bytes));
+          store(wide.weights[j] + 32 * h, low_nibbles(bytes));
+          store(wide.weights[j + 4] + 32 * h, high_nibbles(bytes));
         } else {
-          store(wide.weights[0][j] + 32 * h, bytes);
+          store(wide.weights[j] + 32 * h, bytes);
         }
       }
     }
@@ -84,89 +69,77 @@ struct NarrowSums {
     }
   }
 
-  template <int Tokens>
-  static void gather(const ActivationRows& x, int first, TileBlock<Tokens>* tile) {
-    const std::ptrdiff_t blocks = x.cols / kQuantBlock;
-    for (std::ptrdiff_t b = 0; b < blocks; ++b, ++tile) {
-      for (int t = 0; t < Tokens; ++t) {
-        const std::ptrdiff_t at = (first + t) * blocks + b;
-        std::memcpy(tile->q[t], x.q + at * kQuantBlock, kQuantBlock);
-        tile->scale[t] = x.scale[at];
-        if constexpr (F::kFactors) {
-          tile->half_sums[t] = half_sums(x.q + at * kQuantBlock);
-        } else {
-          tile->scaled_sum[t] = x.scaled_sum[at];
-        }
-      }
-    }
+  static void prepare(const std::int8_t* q, HalfSums& prepared) { prepared.pair = half_sums(q); }
+
+  // What a widening multiplies by.
+  static __m256i widening_factors(const WideBlock& wide, int sum, int half) {
+    if constexpr (F::kFactors) return load(wide.heads.factors[sum / (kSums / 2)][half]);
+    return _mm256_set1_epi16(1);
   }
 
-  // What a widening multiplies by: the worth of a part, or the factors of Q6_K.
-  static __m256i widening_factors(const WideBlock& wide, int part, int sum, int half) {
-    if constexpr (F::kFactors) {
-      return load(wide.heads.factors[sum / (kQuads / F::kQuadsPerSum / 2)][half]);
-    }
-    return _mm256_set1_epi16(part == 0 ? 1 : 16);
-  }
-
-  // The exact integer sums of one block.
-  template <int Tokens>
-  [[gnu::always_inline]] static inline void block_sums(const WideBlock& wide,
-                                                       const TileBlock<Tokens>& tile,
-                                                       __m256i (&sums)[Tokens][kHalves]) {
-    constexpr int kSums = kQuads / F::kQuadsPerSum;
+  // The exact integer sums of one block, but for the zero point of Q6_K.
+  template <int Rows>
+  [[gnu::always_inline]] static inline void block_sums(const WideBlock& wide, const RowPointers& q,
+                                                       std::ptrdiff_t stride,
+                                                       __m256i (&sums)[Rows][kHalves]) {
 #pragma GCC unroll 4
-    for (int n = 0; n < F::kParts * kSums; ++n) {
-      const int part = n / kSums;
-      const int s = n % kSums;
+    for (int s = 0; s < kSums; ++s) {
       // Otherwise the compiler keeps activations of the first sum for the next, in memory.
-      if (n > 0) __asm__ volatile("" : : : "memory");
-      __m256i narrow[Tokens][kHalves];
+      if (s > 0) __asm__ volatile("" : : : "memory");
+      __m256i narrow[Rows][kHalves];
 #pragma GCC unroll 8
       for (int i = 0; i < F::kQuadsPerSum; ++i) {
         const int j = s * F::kQuadsPerSum + i;
-        const __m256i first = load(wide.weights[part][j]);
-        const __m256i second = load(wide.weights[part][j] + 32);
+        const __m256i first = load(wide.weights[j]);
+        const __m256i second = load(wide.weights[j] + 32);
 #pragma GCC unroll 6
-        for (int t = 0; t < Tokens; ++t) {
-          const __m256i activations = quad_at(tile.q[t] + 4 * j);
+        for (int t = 0; t < Rows; ++t) {
+          const __m256i activations = four_bytes_at(q.at(t, stride) + 4 * j);
           narrow[t][0] = add_products(narrow[t][0], first, activations, i == 0);
           narrow[t][1] = add_products(narrow[t][1], second, activations, i == 0);
         }
       }
 #pragma GCC unroll 2
       for (int h = 0; h < kHalves; ++h) {
-        const __m256i factors = widening_factors(wide, part, s, h);
+        const __m256i factors = widening_factors(wide, s, h);
 #pragma GCC unroll 6
-        for (int t = 0; t < Tokens; ++t) {
-          sums[t][h] = widen(sums[t][h], narrow[t][h], factors, n == 0);
-        }
-      }
-    }
-    if constexpr (F::kFactors) {
-      for (int t = 0; t < Tokens; ++t) {
-        const __m256i pair = _mm256_set1_epi32(tile.half_sums[t]);
-        for (int h = 0; h < kHalves; ++h) {
-          sums[t][h] = widen(sums[t][h], load(wide.heads.zero_factors[h]), pair, false);
+        for (int t = 0; t < Rows; ++t) {
+          sums[t][h] = widen(sums[t][h], narrow[t][h], factors, s == 0);
         }
       }
     }
   }
 
-  template <int Tokens>
+  // `third`: scaled sums, or half sums for Q6_K.
+  template <int Rows>
   [[gnu::noinline]] static void tile(const WideBlock* wide, int blocks,
-                                     const TileBlock<Tokens>* tile, NextPanel next,
+                                     TileRows<PreparedBlock> rows, NextPanel next,
                                      float (*acc)[kPanelRows]) {
-    for (int b = 0; b < blocks; ++b, ++wide, ++tile) {
+    std::ptrdiff_t stride = rows.blocks * kQuantBlock;
+    std::ptrdiff_t floats = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(float));
+    RowPointers q(rows.q, stride);
+    RowPointers scales(rows.scale, floats);
+    RowPointers third(F::kFactors ? static_cast<const void*>(rows.prepared) : rows.scaled_sum,
+                      floats);
+    for (int b = 0; b < blocks; ++b, ++wide) {
       next.fetch_lines<(F::kBlockBytes + 63) / 64>();
-      __m256i sums[Tokens][kHalves];
-      block_sums<Tokens>(*wide, *tile, sums);
+      __asm__("" : "+r"(stride), "+r"(floats));
+      __m256i sums[Rows][kHalves];
+      block_sums<Rows>(*wide, q, stride, sums);
+      if constexpr (F::kFactors) {
+        for (int t = 0; t < Rows; ++t) {
+          const __m256i pair = four_bytes_at(third.at(t, floats));
+          for (int h = 0; h < kHalves; ++h) {
+            sums[t][h] = widen(sums[t][h], load(wide->heads.zero_factors[h]), pair, false);
+          }
+        }
+      }
       // Otherwise the totals of large tiles are kept twice, in acc and on the stack.
-      if constexpr (Tokens > 3) __asm__ volatile("" : : : "memory");
+      if constexpr (Rows > 3) __asm__ volatile("" : : : "memory");
 #pragma GCC unroll 6
-      for (int t = 0; t < Tokens; ++t) {
-        const __m256 row_scale = _mm256_set1_ps(tile->scale[t]);
-        const __m256 row_sum = _mm256_set1_ps(tile->scaled_sum[t]);
+      for (int t = 0; t < Rows; ++t) {
+        const __m256 row_scale = float_at(scales.at(t, floats));
+        const __m256 row_sum = float_at(third.at(t, floats));
 #pragma GCC unroll 2
         for (int h = 0; h < kHalves; ++h) {
           float* total = acc[t] + 8 * h;
@@ -177,6 +150,9 @@ struct NarrowSums {
                                                row_scale, row_sum));
         }
       }
+      q.advance(kQuantBlock);
+      scales.advance(sizeof(float));
+      third.advance(sizeof(float));
     }
   }
 };
@@ -197,7 +173,6 @@ void matmul(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int 
   };
   switch (w.type) {
     case WeightType::Q8_0:
-      if (x.rows <= kNibbleRows) return wide(Q8_0{});
       return byte_matmul(w, x, panel_begin, panel_end, out, out_stride, mode);
     case WeightType::Q4_0: return wide(Q4_0{});
     case WeightType::Q4_1: return wide(Q4_1{});

@@ -2,27 +2,33 @@
 // translation units of that level include it; everything is local to them (tables.h says why).
 //
 // A panel is taken in segments that stay in L1. The weights of a segment are expanded once, to what
-// the multiplications at hand read, and used by all tiles of rows; the rows of a group are gathered
-// once for all panels and stay in L2.
+// the multiplications at hand read, and used by all tiles of rows. Tiles read their rows where they
+// lie (activations.h), so that a call of few panels, which is what one item of a step is, pays
+// nothing for its rows before it multiplies them.
 //
-//   for each group of at most kGroupTokens rows
-//     gather its tiles, block after block
+//   for each group of at most kGroupRows rows
+//     prepare what the kernel wants to know of its blocks, if anything
 //     for each panel
 //       for each segment: expand it; for each tile: acc[rows of the tile] += segment * tile
 //       store acc
 //
+// A tile in registers, 8 outputs each:       row 0   sum  sum
+//                                             ..      ..   ..       6 rows: 12 sums, 2 weights,
+//                                            row 5   sum  sum       1 activation, 1 product
+//
 // A Kernel says what one segment times one tile is:
 //
 //   Format                            the panel type (avx2_blocks.h)
-//   kMaxTokens                        rows of the largest tile
 //   WideBlock                         one block of a segment
-//   TileBlock<Tokens>                 one block of a tile; Tokens times as large as TileBlock<1>
+//   PreparedBlock                     of a row's block; NothingPrepared: rows are read as they are
 //   expand(Block<Format>, WideBlock&)
-//   gather<Tokens>(x, first row, TileBlock<Tokens>*)
-//   tile<Tokens>(WideBlock*, blocks, TileBlock<Tokens>*, NextPanel, acc)    adds to acc
+//   prepare(const std::int8_t* q, PreparedBlock&)
+//   tile<Rows>(WideBlock*, blocks, TileRows<PreparedBlock>, NextPanel, acc)    adds to acc
 #pragma once
 
+#include <algorithm>
 #include <cassert>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/avx2_blocks.h"
@@ -30,12 +36,64 @@
 namespace turnstile::kernels::avx2 {
 namespace {
 
-constexpr int kGroupTokens = 64;      // activation rows that share one expansion of a panel
-constexpr std::ptrdiff_t kGroupBytes = 128 * 1024;  // of their gathered blocks, to stay in L2
+constexpr int kTileRows = 6;
+constexpr int kGroupRows = 64;        // activation rows that share one expansion of a panel
+constexpr int kPreparedBytes = 128 * 1024;  // of a group, to stay in L2
 constexpr int kSegmentBytes = 14336;  // of expanded blocks, to stay in L1 beside the activations
 
 void store(void* to, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(to), v); }
 __m256i load(const void* from) { return _mm256_load_si256(static_cast<const __m256i*>(from)); }
+
+// The same block of up to six rows that lie `stride` bytes apart. Two pointers and the stride reach
+// all of them within the addresses of instructions; a pointer for each row would be a fifth of all
+// instructions.
+class RowPointers {
+ public:
+  RowPointers(const void* first, std::ptrdiff_t stride)
+      : low_(static_cast<const std::byte*>(first)), high_(low_ + 3 * stride) {}
+
+  // REQUIRES: the stride of the constructor, hidden from the compiler by the caller.
+  const std::byte* at(int row, std::ptrdiff_t stride) const {
+    return row < 3 ? low_ + row * stride : high_ + (row - 3) * stride;
+  }
+  void advance(std::ptrdiff_t bytes) {
+    low_ += bytes;
+    high_ += bytes;
+    // Otherwise the compiler makes them six pointers again.
+    __asm__("" : "+r"(low_), "+r"(high_));
+  }
+
+ private:
+  const std::byte* low_;
+  const std::byte* high_;
+};
+
+inline __m256 float_at(const std::byte* from) {
+  return _mm256_broadcast_ss(reinterpret_cast<const float*>(from));
+}
+
+inline __m256i four_bytes_at(const std::byte* from) {
+  std::int32_t four = 0;
+  std::memcpy(&four, from, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+
+struct NothingPrepared {};
+
+// Rows of a tile from some block on, and the blocks of a whole row.
+template <typename PreparedBlock>
+struct TileRows {
+  const std::int8_t* q;
+  const float* scale;
+  const float* scaled_sum;
+  const PreparedBlock* prepared;
+  std::ptrdiff_t blocks;
+
+  TileRows from(std::ptrdiff_t row, std::ptrdiff_t block) const {
+    const std::ptrdiff_t at = row * blocks + block;
+    return {q + at * kQuantBlock, scale + at, scaled_sum + at, prepared + at, blocks};
+  }
+};
 
 // The lines of the next panel that one tile fetches, some for each of its blocks: all tiles share
 // them, because the first one alone would ask for more than memory gives.
@@ -68,48 +126,54 @@ struct Tiling {
 };
 
 // Calls visit(std::integral_constant<int, rows of the tile>, first row) for each tile.
-template <int MaxTokens, typename Visit>
+template <typename Visit>
 void for_each_tile(Tiling tiling, Visit visit) {
-  for (int i = 0, t = 0; i < tiling.tiles; ++i) {
+  for (int i = 0, row = 0; i < tiling.tiles; ++i) {
     const int rows = tiling.rows_of(i);
-    [&]<int... Tokens>(std::integer_sequence<int, Tokens...>) {
-      ((rows == Tokens + 1 ? visit(std::integral_constant<int, Tokens + 1>{}, t) : void()), ...);
-    }(std::make_integer_sequence<int, MaxTokens>{});
-    t += rows;
+    [&]<int... Rows>(std::integer_sequence<int, Rows...>) {
+      ((rows == Rows + 1 ? visit(std::integral_constant<int, Rows + 1>{}, row) : void()), ...);
+    }(std::make_integer_sequence<int, kTileRows>{});
+    row += rows;
   }
 }
 
 template <typename Kernel>
 struct WideWork {
   using F = typename Kernel::Format;
-  static constexpr std::ptrdiff_t kTokenBlockBytes = sizeof(typename Kernel::template TileBlock<1>);
+  using Prepared = typename Kernel::PreparedBlock;
+  static constexpr bool kPrepares = !std::is_same_v<Prepared, NothingPrepared>;
+  static constexpr std::ptrdiff_t kPreparedBlocks =
+      kPrepares ? kPreparedBytes / static_cast<std::ptrdiff_t>(sizeof(Prepared)) : 1;
   static constexpr int kSegmentBlocks =
       kSegmentBytes / static_cast<int>(sizeof(typename Kernel::WideBlock));
 
-  alignas(64) std::byte tiles[kGroupBytes];
+  alignas(64) Prepared prepared[kPreparedBlocks];
   typename Kernel::WideBlock segment[kSegmentBlocks];
-  alignas(32) float acc[kGroupTokens][kPanelRows];
+  alignas(32) float acc[kGroupRows][kPanelRows];
 
-  template <int Tokens>
-  auto* tile_at(int row, std::ptrdiff_t blocks) {
-    return reinterpret_cast<typename Kernel::template TileBlock<Tokens>*>(
-        tiles + row * blocks * kTokenBlockBytes);
+  static int group_rows(std::ptrdiff_t blocks) {
+    if constexpr (!kPrepares) return kGroupRows;
+    assert(blocks <= kPreparedBlocks && "a row fits the workspace");
+    return static_cast<int>(std::min<std::ptrdiff_t>(kGroupRows, kPreparedBlocks / blocks));
   }
 
-  void gather(const ActivationRows& x, int first, Tiling tiling) {
-    for_each_tile<Kernel::kMaxTokens>(
-        tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-          Kernel::template gather<Tokens>(x, first + t,
-                                          tile_at<Tokens>(t, x.cols / kQuantBlock));
-        });
-  }
-
-  // acc = one panel times the gathered rows.
-  void multiply(const std::uint8_t* panel, std::ptrdiff_t blocks, Tiling tiling) {
-    const std::uint8_t* next_panel = panel + panel_stride<F>(blocks);
-    for (int t = 0; t < tiling.count; ++t) {
-      for (int h = 0; h < kHalves; ++h) _mm256_store_ps(acc[t] + 8 * h, _mm256_setzero_ps());
+  TileRows<Prepared> prepare(const ActivationRows& x, int first, int count) {
+    const std::ptrdiff_t blocks = x.cols / kQuantBlock;
+    const std::ptrdiff_t at = first * blocks;
+    if constexpr (kPrepares) {
+      for (std::ptrdiff_t b = 0; b < count * blocks; ++b) {
+        Kernel::prepare(x.q + (at + b) * kQuantBlock, prepared[b]);
+      }
     }
+    return {x.q + at * kQuantBlock, x.scale + at, x.scaled_sum + at, prepared, blocks};
+  }
+
+  // acc = one panel times `count` rows.
+  void multiply(const std::uint8_t* panel, const TileRows<Prepared>& rows, int count) {
+    const std::ptrdiff_t blocks = rows.blocks;
+    const std::uint8_t* next_panel = panel + panel_stride<F>(blocks);
+    const Tiling tiling{count, (count + kTileRows - 1) / kTileRows};
+    std::memset(acc, 0, sizeof acc[0] * static_cast<std::size_t>(count));
     for (std::ptrdiff_t b = 0; b < blocks; b += kSegmentBlocks) {
       const int width =
           blocks - b < kSegmentBlocks ? static_cast<int>(blocks - b) : kSegmentBlocks;
@@ -118,13 +182,11 @@ struct WideWork {
       const int calls = tiling.tiles * width;
       NextPanel next{block_of<F>(next_panel, b).at, (lines + calls - 1) / calls};
       const std::uint8_t* const end = next.at + 64 * lines;
-      for_each_tile<Kernel::kMaxTokens>(
-          tiling, [&]<int Tokens>(std::integral_constant<int, Tokens>, int t) {
-            Kernel::template tile<Tokens>(segment, width, tile_at<Tokens>(t, blocks) + b,
-                                          next, acc + t);
-            next.at += 64 * width * next.lines_a_block;
-            if (next.at >= end) next.lines_a_block = 0;
-          });
+      for_each_tile(tiling, [&]<int Rows>(std::integral_constant<int, Rows>, int row) {
+        Kernel::template tile<Rows>(segment, width, rows.from(row, b), next, acc + row);
+        next.at += 64 * width * next.lines_a_block;
+        if (next.at >= end) next.lines_a_block = 0;
+      });
     }
   }
 };
@@ -135,17 +197,14 @@ void wide_products(const PanelMatrix& w, const ActivationRows& x, int panel_begi
   using Work = WideWork<Kernel>;
   const std::ptrdiff_t blocks = w.cols / kQuantBlock;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
-  const int fitting = static_cast<int>(kGroupBytes / (blocks * Work::kTokenBlockBytes));
-  assert(fitting >= 1 && "a row fits the workspace");
-  const int group = fitting < kGroupTokens ? fitting : kGroupTokens;
+  const int group = Work::group_rows(blocks);
   const Tiling groups{x.rows, (x.rows + group - 1) / group};
   Work work;
   for (int g = 0, first = 0; g < groups.tiles; first += groups.rows_of(g), ++g) {
     const int count = groups.rows_of(g);
-    const Tiling tiling{count, (count + Kernel::kMaxTokens - 1) / Kernel::kMaxTokens};
-    work.gather(x, first, tiling);
+    const auto rows = work.prepare(x, first, count);
     for (int panel = panel_begin; panel < panel_end; ++panel) {
-      work.multiply(bytes + panel * panel_stride<typename Kernel::Format>(blocks), blocks, tiling);
+      work.multiply(bytes + panel * panel_stride<typename Kernel::Format>(blocks), rows, count);
       const int row = panel * kPanelRows;
       const int lanes = w.rows - row < kPanelRows ? w.rows - row : kPanelRows;
       for (int t = 0; t < count; ++t) {
