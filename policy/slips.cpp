@@ -34,11 +34,11 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kOtherNa
     {"department", "dept"},
 }};
 
-struct Unit {
+struct UsualUnit {
   std::string_view name;
   double ms;
 };
-constexpr std::array<Unit, 19> kUnits = {{
+constexpr std::array<UsualUnit, 19> kUnits = {{
     {"ms", 1},         {"msec", 1},        {"millis", 1},       {"milliseconds", 1},
     {"s", 1e3},        {"sec", 1e3},       {"secs", 1e3},       {"second", 1e3},
     {"seconds", 1e3},  {"m", 60e3},        {"min", 60e3},       {"mins", 60e3},
@@ -156,7 +156,7 @@ std::optional<std::string> meant_duration(std::string_view text) {
   if (!number) return std::nullopt;
   const auto& [amount, unit] = *number;
   if (unit.empty()) return meant_duration(amount);
-  const auto it = std::ranges::find(kUnits, unit, &Unit::name);
+  const auto it = std::ranges::find(kUnits, unit, &UsualUnit::name);
   if (it == kUnits.end()) return std::nullopt;
   return duration_of_ms(amount * it->ms);
 }

@@ -13,7 +13,7 @@
 namespace turnstile::policy {
 namespace {
 
-struct Row {
+struct MessageRow {
   std::string text;
   std::string note;  // the only one, with its place
 };
@@ -22,20 +22,20 @@ std::string place_and_message(const PolicyFileNote& note) {
   return std::to_string(note.line) + ":" + std::to_string(note.column) + " " + note.message;
 }
 
-PolicyFileResult read(std::string_view text) {
+PolicyFileResult read_text(std::string_view text) {
   return read_policy({.text = text, .file_name = "p.toml", .revision = "r1-00000000"});
 }
 
-void expect_errors(const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const PolicyFileResult result = read(row.text);
+void expect_errors(const std::vector<MessageRow>& rows) {
+  for (const MessageRow& row : rows) {
+    const PolicyFileResult result = read_text(row.text);
     EXPECT_FALSE(result.policy) << row.text;
     ASSERT_EQ(result.errors.size(), 1u) << row.text;
     EXPECT_EQ(place_and_message(result.errors[0]), row.note) << row.text;
   }
 }
 
-std::string one_team(std::string_view lines) {
+std::string team_with(std::string_view lines) {
   return "schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n" + std::string(lines);
 }
 
@@ -52,17 +52,17 @@ TEST(PolicyMessage, NamesTheOtherLine) {
       {"[classes.batch]\nttft = \"90s\"\nqueue_ttl = \"10m\"",
        "3:13 classes.batch.queue_ttl 10m exceeds its ttft 90s (line 2); shorten it or write"
        " allow_late = true"},
-      {one_team("dept = \"main\""),
+      {team_with("dept = \"main\""),
        "5:8 cannot read this key-value pair: cannot redefine existing string 'dept' (line 4)"},
       // Another table has a key of that name too.
       {"[depts.a]\nweight = 1\n[depts.b]\nweight = 2\nweight = 3",
        "5:10 cannot read this key-value pair: cannot redefine existing integer 'weight' (line 4)"},
-      {one_team("[teams.lab]"),
+      {team_with("[teams.lab]"),
        "5:1 cannot read this table header: cannot redefine existing table 'teams.lab' (line 3)"},
-      {one_team("budget_floor = { demo = 0.2, demo = 0.3 }"),
+      {team_with("budget_floor = { demo = 0.2, demo = 0.3 }"),
        "5:37 cannot read this key-value pair: cannot redefine existing floating-point 'demo'"
        " (line 5)"},
-      {one_team("dept.name = \"main\""),
+      {team_with("dept.name = \"main\""),
        "5:1 cannot read this key-value pair: cannot redefine existing string as dotted key-value"
        " pair (line 4)"},
       {"[depts.main]\nmax_class = \"demo\n", "2:18 a text is not closed where its line ends"},
@@ -78,34 +78,34 @@ TEST(PolicyMessage, NamesWhatWasMeant) {
        "1:10 classes.bach is not a built-in class and needs a rank; did you mean \"batch\"?"},
       {"[class.batch]", "1:2 class is not a known key; did you mean classes?"},
       {"[shedule]", "1:2 shedule is not a known key; did you mean schedule?"},
-      {one_team("Weight = 3"), "5:1 teams.lab.Weight is not a known key; did you mean weight?"},
-      {one_team("rpm = 3"),
+      {team_with("Weight = 3"), "5:1 teams.lab.Weight is not a known key; did you mean weight?"},
+      {team_with("rpm = 3"),
        "5:1 teams.lab.rpm is not a known key; did you mean requests_per_minute?"},
-      {one_team("max_tokens = 3"),
+      {team_with("max_tokens = 3"),
        "5:1 teams.lab.max_tokens is not a known key; did you mean max_output_tokens?"},
       {"[classes.demo]\npriority = 3",
        "2:1 classes.demo.priority is not a known key; did you mean rank?"},
-      {one_team("locality_slack = 5"),
+      {team_with("locality_slack = 5"),
        "5:1 teams.lab.locality_slack does not stand here; it is a key of [defaults]"},
-      {one_team("watermark = 0.5"),
+      {team_with("watermark = 0.5"),
        "5:1 teams.lab.watermark does not stand here; it is a key of [classes.NAME]"},
       {"[classes.demo]\nweight = 3",
        "2:1 classes.demo.weight does not stand here; it is a key of [defaults], [depts.NAME] and"
        " [teams.NAME]"},
       {"weight = 3",
        "1:1 weight does not stand here; it is a key of [defaults], [depts.NAME] and [teams.NAME]"},
-      {one_team("tokens_per_minute = \"40m\""),
+      {team_with("tokens_per_minute = \"40m\""),
        "5:21 teams.lab.tokens_per_minute" + count + "\"40M\"?"},
-      {one_team("tokens_per_minute = \"60 K\""),
+      {team_with("tokens_per_minute = \"60 K\""),
        "5:21 teams.lab.tokens_per_minute" + count + "\"60k\"?"},
-      {one_team("inflight = 1e3"), "5:12 teams.lab.inflight" + count + "1000?"},
-      {one_team("charge = \"Live\""),
+      {team_with("inflight = 1e3"), "5:12 teams.lab.inflight" + count + "1000?"},
+      {team_with("charge = \"Live\""),
        "5:10 teams.lab.charge must be \"max\", \"live\" or \"hard\"; did you mean \"live\"?"},
-      {one_team("models = [\"chat\"]\n[models.chat-small]\nserves = \"x\""),
+      {team_with("models = [\"chat\"]\n[models.chat-small]\nserves = \"x\""),
        "5:11 teams.lab.models names a model that does not exist; did you mean \"chat-small\"?"},
-      {one_team("disabled = \"Yes\""),
+      {team_with("disabled = \"Yes\""),
        "5:12 teams.lab.disabled must be true or false; did you mean true?"},
-      {one_team("budget_floor = { demo = 20 }"),
+      {team_with("budget_floor = { demo = 20 }"),
        "5:25 teams.lab.budget_floor.demo must be a number from 0 to 1; did you mean 0.2?"},
       {"[classes.batch]\nwatermark = \"80%\"",
        "2:13 classes.batch.watermark must be a number; did you mean 0.8?"},
@@ -123,7 +123,7 @@ TEST(PolicyMessage, NamesWhatWasMeant) {
 
 TEST(PolicyMessage, WhatNeverDecidesAnythingIsAWarning) {
   const auto warning = [](std::string_view lines) {
-    const PolicyFileResult result = read(one_team(lines));
+    const PolicyFileResult result = read_text(team_with(lines));
     EXPECT_TRUE(result.policy);
     return result.warnings.size() == 1 ? place_and_message(result.warnings[0]) : "";
   };
