@@ -87,8 +87,8 @@ class SpineSim {
     has_rare_events_ = chance_.one_in(3);
   }
 
-  SpineSimResult run() {
-    const std::uint64_t moves = chance_.between(200, 700);
+  SpineSimResult run(std::uint64_t most_moves) {
+    const std::uint64_t moves = std::min(most_moves, chance_.between(200, 700));
     for (result_.counts.moves = 0; result_.counts.moves < moves; ++result_.counts.moves) {
       try {
         move();
@@ -281,6 +281,8 @@ class SpineSim {
 
 }  // namespace
 
-SpineSimResult run_spine_sim(std::uint64_t seed) { return SpineSim(seed).run(); }
+SpineSimResult run_spine_sim(std::uint64_t seed, std::uint64_t most_moves) {
+  return SpineSim(seed).run(most_moves);
+}
 
 }  // namespace turnstile::tests

@@ -33,6 +33,9 @@ struct SpineSimResult {
   SpineSimCounts counts;
 };
 
-SpineSimResult run_spine_sim(std::uint64_t seed);
+inline constexpr std::uint64_t kAllMoves = 1'000'000;
+
+// `most_moves`: so many of the seed's moves, and then everything comes to its end.
+SpineSimResult run_spine_sim(std::uint64_t seed, std::uint64_t most_moves = kAllMoves);
 
 }  // namespace turnstile::tests

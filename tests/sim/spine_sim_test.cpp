@@ -2,6 +2,7 @@
 //
 //   spine_sim_test --seed=N            one seed (also TURNSTILE_SIM_SEED=N)
 //   spine_sim_test --seeds=N           how many seeds, from 1 (also TURNSTILE_SIM_SEEDS=N)
+//   spine_sim_test --seed=N --moves=K  the first K moves of it; a failure prints how few suffice
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "tests/sim/on_abort.h"
 #include "tests/sim/spine_sim.h"
 
 namespace turnstile::tests {
@@ -18,19 +20,29 @@ namespace {
 struct Options {
   std::uint64_t first_seed = 1;
   std::uint64_t seeds = 600;
+  std::uint64_t moves = kAllMoves;
   std::string program = "spine_sim_test";
 };
 Options options;
+
+constexpr std::int64_t kMostMoves = 700;
+
+std::string repeat_life(std::uint64_t seed) {
+  const std::int64_t moves = fewest_steps(kMostMoves, [seed](std::int64_t first) {
+    return run_spine_sim(seed, static_cast<std::uint64_t>(first)).failure.has_value();
+  });
+  return "repeat with: " + options.program + " --seed=" + std::to_string(seed) +
+         " --gtest_filter=SpineSim.RandomLivesKeepEveryPromise --moves=" + std::to_string(moves);
+}
 
 // Conservation, permits, one end per request, no token after a cancel, well-formed streams.
 TEST(SpineSim, RandomLivesKeepEveryPromise) {
   SpineSimCounts total;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
-    const SpineSimResult result = run_spine_sim(seed);
-    ASSERT_FALSE(result.failure)
-        << *result.failure << "\nrepeat with: " << options.program << " --seed=" << seed
-        << " --gtest_filter=SpineSim.RandomLivesKeepEveryPromise";
+    tell_on_abort([seed] { return repeat_life(seed); });
+    const SpineSimResult result = run_spine_sim(seed, options.moves);
+    ASSERT_FALSE(result.failure) << *result.failure << "\n" << repeat_life(seed);
     total.moves += result.counts.moves;
     total.arrived += result.counts.arrived;
     total.refused += result.counts.refused;
@@ -75,6 +87,7 @@ void set_options(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument.starts_with("--seeds=")) options.seeds = number(argument.substr(8));
     if (argument.starts_with("--seed=")) only(argument.substr(7));
+    if (argument.starts_with("--moves=")) options.moves = number(argument.substr(8));
   }
 }
 
