@@ -75,6 +75,8 @@ std::string printable_float(double value) {
   return {digits.data(), end.ptr};
 }
 
+}  // namespace
+
 std::string printable_text(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out = "\"";
@@ -94,8 +96,6 @@ std::string printable_text(std::string_view text) {
   if (text.size() > kMaxPrintedBytes) out += " (" + std::to_string(text.size()) + " bytes)";
   return out;
 }
-
-}  // namespace
 
 tl::expected<GgufFile, LoadError> GgufFile::open(const std::string& path) {
   auto file = open_part(path);

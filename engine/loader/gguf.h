@@ -143,4 +143,7 @@ class GgufFile {
   std::unordered_map<std::string_view, std::size_t> tensor_index_;
 };
 
+// A text of the file, quoted, for people: at most 60 bytes, and none that a terminal would obey.
+std::string printable_text(std::string_view text);
+
 }  // namespace turnstile::engine

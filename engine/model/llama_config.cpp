@@ -67,8 +67,8 @@ Result<void> check_architecture(const GgufFile& file) {
   const auto architecture = file.require_string("general.architecture");
   if (!architecture) return tl::unexpected(architecture.error());
   if (*architecture != "llama") {
-    return wrong_key("general.architecture", "is '" + std::string(architecture->substr(0, 64)) +
-                                                 "'; this build runs 'llama' only");
+    return wrong_key("general.architecture", "is " + printable_text(*architecture) +
+                                                 "; this build runs 'llama' only");
   }
   return {};
 }
@@ -158,8 +158,8 @@ Result<double> read_position_scale(const GgufFile& file) {
   if (!type) return tl::unexpected(type.error());
   if (*type == "none") return 1.0;
   if (*type == "linear") return positive_float(file, kFactor, 1e6);
-  return wrong_key(kType, "is '" + std::string(type->substr(0, 64)) +
-                              "'; supported are 'none', 'linear' and the tensor rope_freqs.weight");
+  return wrong_key(kType, "is " + printable_text(*type) +
+                              "; supported are 'none', 'linear' and the tensor rope_freqs.weight");
 }
 
 Result<void> read_rope(const GgufFile& file, LlamaConfig& config) {

@@ -95,7 +95,7 @@ tl::expected<Tokenizer, LoadError> Tokenizer::from_gguf(const GgufFile& file) {
   if (!model) return tl::unexpected(model.error());
   if (*model != "gpt2") {
     return bad_vocab(kModelKey,
-                     "tokenizer '" + std::string(*model) + "' is not supported (gpt2 is)");
+                     "tokenizer " + printable_text(*model) + " is not supported (gpt2 is)");
   }
   TokenizerParts parts;
   auto tokens = file.get_strings(kTokensKey);
@@ -132,8 +132,8 @@ tl::expected<Tokenizer, LoadError> Tokenizer::from_parts(const TokenizerParts& p
   Tokenizer tokenizer;
   const auto pre = find_pre_tokenizer(parts.pre_tokenizer);
   if (!pre) {
-    return bad_vocab(kPreKey, "pre-tokenizer '" + std::string(parts.pre_tokenizer) +
-                                  "' is not supported (gpt-2, default, smollm and starcoder are)");
+    return bad_vocab(kPreKey, "pre-tokenizer " + printable_text(parts.pre_tokenizer) +
+                                  " is not supported (gpt-2, default, smollm and starcoder are)");
   }
   tokenizer.pre_tokenizer_ = *pre;
   tokenizer.pre_tokenizer_name_ = parts.pre_tokenizer;

@@ -169,10 +169,10 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   row(out, "format", "GGUF " + std::to_string(file->version()) + ", " +
                          mib(static_cast<double>(file->file_bytes())));
   const auto name = file->get_string("general.name");
-  if (name) row(out, "name", *name);
-  const std::string_view architecture =
-      file->get_string("general.architecture").value_or("not stated");
-  row(out, "architecture", architecture);
+  if (name) row(out, "name", engine::printable_text(*name));
+  const auto architecture = file->get_string("general.architecture");
+  row(out, "architecture",
+      architecture ? engine::printable_text(*architecture) : std::string("not stated"));
   const auto config = engine::read_llama_config(*file);
   if (config) {
     row(out, "context", std::to_string(config->context) + " tokens");

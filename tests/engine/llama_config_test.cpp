@@ -123,7 +123,10 @@ TEST(LlamaConfig, ContradictionsAreNamed) {
   };
   const WrongCase cases[] = {
       {"another architecture", set("general.architecture", std::string("qwen2")),
-       "key general.architecture", "'qwen2'; this build runs 'llama' only"},
+       "key general.architecture", "\"qwen2\"; this build runs 'llama' only"},
+      {"an architecture that a terminal would obey",
+       set("general.architecture", std::string("a\x1b[2J\x9b")), "key general.architecture",
+       "is \"a\\x1b[2J\\x9b\"; this build"},
       {"kv heads that do not divide", set("llama.attention.head_count_kv", 3U),
        "key llama.attention.head_count_kv", "does not divide the 4 heads"},
       {"more kv heads than heads", set("llama.attention.head_count_kv", 8U),
@@ -152,7 +155,7 @@ TEST(LlamaConfig, ContradictionsAreNamed) {
       {"infinite base", set("llama.rope.freq_base", std::numeric_limits<float>::infinity()),
        "key llama.rope.freq_base", "above 0"},
       {"unknown scaling", set("llama.rope.scaling.type", std::string("yarn")),
-       "key llama.rope.scaling.type", "'yarn'"},
+       "key llama.rope.scaling.type", "\"yarn\""},
       {"linear scaling without factor", set("llama.rope.scaling.type", std::string("linear")),
        "key llama.rope.scaling.factor", "missing"},
       {"factor without scaling", set("llama.rope.scaling.factor", 2.0F),

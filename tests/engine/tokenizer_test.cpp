@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "key tokenizer.ggml.tokens", "0 tokens"},
                     BadParts{"PreTokenizer", [](TokenizerParts& p) { p.pre_tokenizer = "tekken"; },
                              "key tokenizer.ggml.pre",
-                             "'tekken' is not supported (gpt-2, default, smollm"},
+                             "\"tekken\" is not supported (gpt-2, default, smollm"},
                     BadParts{"Types", [](TokenizerParts& p) { p.types.pop_back(); },
                              "key tokenizer.ggml.token_type", "one entry per token"},
                     BadParts{"LongToken", [](TokenizerParts& p) { p.tokens[3] = too_long(); },
@@ -242,7 +242,7 @@ TEST(Tokenizer, ReadsItsListsFromAFileAndNamesWrongKeys) {
   EXPECT_EQ(encode(*tokenizer, "abba<|im_end|>", ParseSpecial::Yes), (Ids{2, 1, 0, 3}));
   EXPECT_EQ(tokenizer->pre_tokenizer_name(), "default");
   EXPECT_EQ(load(build("llama", 3, 3, true)).error().what,
-            "tokenizer 'llama' is not supported (gpt2 is)");
+            "tokenizer \"llama\" is not supported (gpt2 is)");
   EXPECT_EQ(load(build("gpt2", 4, 3, true)).error().where, "key tokenizer.ggml.eos_token_id");
   EXPECT_EQ(load(build("gpt2", 3, 7, true)).error().what, "token 3 has type 7 (1 to 6 are known)");
   EXPECT_EQ(load(build("gpt2", 3, 3, false)).error().where, "key tokenizer.ggml.merges");
