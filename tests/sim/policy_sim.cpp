@@ -77,19 +77,30 @@ class Simulation {
 
   void arrive() {
     last_event_ = "an arrival";
-    const std::string key = world_.keys.empty() || random_.chance(2)
-                                ? "stranger"
-                                : world_.keys[pick(world_.keys.size())].id;
+    std::string key = world_.keys.empty() || random_.chance(2)
+                          ? "stranger"
+                          : world_.keys[pick(world_.keys.size())].id;
     std::optional<std::string> wish;
     if (random_.chance(60)) {
       wish = world_.policy->classes[pick(world_.policy->classes.size())].name;
     }
-    // Some come back with a ticket: their own, another's, one that was used, one that never was.
+    // Some come back with a ticket: their own, another's, one that was used, one that never was;
+    // mostly one of the newest, whose time is not over.
     std::optional<RequestId> shown;
-    if (!tickets_.empty() && random_.chance(30)) shown = tickets_[pick(tickets_.size())];
+    if (!tickets_.empty() && random_.chance(40)) {
+      const std::size_t among = random_.chance(70) ? std::min<std::size_t>(6, tickets_.size())
+                                                   : tickets_.size();
+      const Holder& holder = tickets_[tickets_.size() - 1 - pick(among)];
+      shown = holder.ticket;
+      if (random_.chance(80)) {
+        key = holder.key_id;
+        wish = world_.policy->classes[holder.class_index].name;
+      }
+    }
     if (random_.chance(2)) shown = RequestId{static_cast<std::uint64_t>(random_.below(1000))};
     const auto resolved = admission_.resolve(now_, {key, wish, std::nullopt, shown});
     if (!resolved) return;
+    arriving_ = {RequestId{}, key, resolved->class_index};
     if (wish && resolved->class_index < *world_.policy->find_class(*wish)) {
       return fail("a class was raised");
     }
@@ -198,7 +209,10 @@ class Simulation {
   void remember(const Refusal& refusal, std::optional<RequestId> shown,
                 const BookedRequest* own) {
     books_.remember(now_, refusal, shown, own);
-    if (refusal.ticket) tickets_.push_back(*refusal.ticket);
+    if (!refusal.ticket) return;
+    Holder holder = own != nullptr ? Holder{{}, own->key_id, own->class_index} : arriving_;
+    holder.ticket = *refusal.ticket;
+    tickets_.push_back(std::move(holder));
   }
 
   void enqueue_one() {
@@ -388,12 +402,24 @@ class Simulation {
   // Everybody finishes; then nothing may be held.
   void drain() {
     while (!reading_.empty() && !result_.failure) enqueue_one();
+    // A key whose limit became zero while it was paused resumes nothing: the gateway ends such a
+    // request by its time in all, of which policy knows nothing.
+    for (const RequestId id : books_.paused()) {
+      const bool is_closed = std::ranges::any_of(world_.keys, [&](const KeyNode& key) {
+        return key.id == books_.find(id)->key_id && key.inflight == 0;
+      });
+      if (is_closed) end(id, EndKind::TimedOut);
+    }
     for (int turn = 0; turn < 100'000 && !books_.empty() && !result_.failure; ++turn) {
       dispatch();
       engine_step();
       check();
     }
-    if (!books_.empty()) fail("a request never ended");
+    if (!books_.empty()) {
+      fail("a request never ended: " + std::to_string(books_.in(Stage::Waiting).size()) +
+           " wait, " + std::to_string(books_.paused().size()) + " are paused, " +
+           std::to_string(books_.in(Stage::Running).size()) + " run");
+    }
     dispatch();
     check();
     if (admission_->queued() != 0 || admission_->running() != 0) fail("something is left");
@@ -425,7 +451,13 @@ class Simulation {
   std::uint64_t last_key_ = 100;
   std::vector<std::pair<RequestId, Resolved>> reading_;
   std::vector<RequestId> ended_;
-  std::vector<RequestId> tickets_;
+  struct Holder {
+    RequestId ticket{};
+    std::string key_id;
+    ClassIndex class_index = 0;
+  };
+  std::vector<Holder> tickets_;
+  Holder arriving_;
   std::vector<KeyNode> gone_;
   std::vector<Outcome> pending_;
   std::string last_event_ = "the start";
