@@ -15,13 +15,13 @@ file of a copy; the product's own files are never touched and know nothing of it
     }
 
 BUILD is a finished Meson folder. Its objects are linked as they are; only the changed source is
-compiled again, with the folder's own command for it, at the manifest's level and over one precompiled
-header of what its layer's faulty sources include. A fault in a header names in "compile" the sources
-in which the test meets it. A source of a test that a unity build keeps in one object with others
-takes that object's place, so the filter selects nothing of the others. `find` must occur exactly
-once. Every filter that a mutant names must select tests and pass in the program as it was built;
-with the mutant the same filter must fail, and its run ends at the first failure. All manifests share
-one pool of as many workers as there are processors.
+compiled again, with the folder's own command for it, at the manifest's level and over one
+precompiled header of what its layer's faulty sources include. A fault in a file that others include
+names in "compile" the sources in which the test meets it. A source of a test that a unity build
+keeps in one object with others takes that object's place, so the filter selects nothing of the
+others. `find` must occur exactly once. Every filter that a mutant names must select tests and pass
+in the program as it was built; with the mutant the same filter must fail, and its run ends at the
+first failure. All manifests share one pool of as many workers as there are processors.
 
 Exit: 0 all killed; 1 a mutant survived, does not apply, or does not compile.
 """
@@ -188,8 +188,9 @@ class TestProgram:
 
     def made_again(self, mutant):
         """Source -> its compile command, of what the mutant changes."""
-        is_source = mutant["file"].endswith(".cpp")
-        sources = [mutant["file"]] if is_source else mutant.get("compile")
+        sources = mutant.get("compile")
+        if not sources and mutant["file"].endswith(".cpp"):
+            sources = [mutant["file"]]
         if not sources:
             raise Refused(f"names in 'compile' no source that includes {mutant['file']}")
         entries = {source: self.builder.entry_of(source, self.program) for source in sources}
