@@ -9,7 +9,8 @@ namespace {
 constexpr Duration kWindow = std::chrono::milliseconds(200);
 
 // Windows: what one holds of prompts and of answers differs, and so does its pace; a shorter memory
-// made predictions vary with it.
+// made predictions vary with it. The first ones count alike, or a pace learnt from prompts alone
+// would stand for seconds.
 constexpr std::int64_t kMemory = 12;
 
 // A unit never takes longer than a second, and nothing is predicted further away than a day: the
@@ -46,7 +47,8 @@ void TtftPredictor::on_step(Duration took, std::int64_t units, bool somebody_wai
     if (!knows_pace()) {
       if (window_was_full_) picoseconds_per_unit_ = sample;
     } else if (window_was_full_ || sample < picoseconds_per_unit_) {
-      picoseconds_per_unit_ += (sample - picoseconds_per_unit_) / kMemory;
+      windows_ = std::min(windows_ + 1, kMemory);
+      picoseconds_per_unit_ += (sample - picoseconds_per_unit_) / windows_;
     }
   }
   window_took_ = Duration{0};

@@ -1,10 +1,10 @@
 // ttft_predictor.h: how fast the engine works through service units, and how far predictions of the
 // first token have been off.
 //
-// Pace: picoseconds of engine time per service unit, a moving mean over windows of engine time in
-// which somebody waited. An engine with room to spare delivers less than it could, so such windows
-// only count when they were faster. Until the first full window nothing is known and nobody is
-// refused.
+// Pace: picoseconds of engine time per service unit, the mean over the first windows of engine time
+// in which somebody waited, then a moving one. An engine with room to spare delivers less than it
+// could, so such windows only count when they were faster. Until the first full window nothing is
+// known and nobody is refused.
 //
 // Ratio: of actual to predicted time, kept as a running quantile for each class (stochastic
 // approximation: up by a share of itself when an actual time lies above it, down when below). The
@@ -51,6 +51,7 @@ class TtftPredictor {
   };
 
   std::int64_t picoseconds_per_unit_ = 0;
+  std::int64_t windows_ = 1;  // that the pace is a mean of
   Duration window_took_{};
   std::int64_t window_units_ = 0;
   bool window_was_full_ = true;
