@@ -5,6 +5,7 @@
 
 #include "policy/policy_tables.h"
 #include "policy/policy_values.h"
+#include "policy/quantity.h"
 
 namespace turnstile::policy {
 namespace {
@@ -76,12 +77,9 @@ std::optional<LeafOrder> read_order(PolicyNotes& notes, const DocumentValue& val
   return std::nullopt;
 }
 
-// As it may have been written: in the largest unit of which it is a whole number.
+// As it may have been written.
 std::string text_of(Duration duration) {
-  const std::int64_t ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
-  if (ms % 3'600'000 == 0) return std::to_string(ms / 3'600'000) + "h";
-  if (ms % 60'000 == 0) return std::to_string(ms / 60'000) + "m";
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + "s" : std::to_string(ms) + "ms";
+  return duration_text(std::chrono::duration_cast<std::chrono::milliseconds>(duration));
 }
 
 void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view path,
@@ -262,10 +260,16 @@ void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& t
     }
   }
   if (sum <= kMostFloors) return;
-  assert(!places.empty() && "what is built in fits");
-  std::ranges::sort(places);
-  const Position last = places.back();
-  places.pop_back();
+  Position last;
+  const bool is_written = !places.empty();
+  if (is_written) {
+    std::ranges::sort(places);
+    last = places.back();
+    places.pop_back();
+  } else {
+    // A class of the admin's own begins with the floor of another; the last was one too many.
+    for (const auto& [name, written] : tables) last = std::max(last, written.table->at);
+  }
   std::string message = "the floors of all classes add up to " + as_decimal(sum, kPpm);
   for (std::size_t i = 0; i < places.size(); ++i) {
     message += i > 0 ? ", " : places.size() > 1 ? " (with lines " : " (with line ";
@@ -274,6 +278,7 @@ void check_floors(PolicyDraft& draft, const std::map<std::string, ClassTable>& t
   if (!places.empty()) message += ')';
   if (built_in > 0) message += ", " + as_decimal(built_in, kPpm) + " of it not written";
   message += "; at most " + as_decimal(kMostFloors, kPpm) + " can be promised";
+  if (!is_written) message += "; write smaller ones";
   draft.notes.error(last, std::move(message));
 }
 

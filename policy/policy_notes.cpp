@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/plain_text.h"
 #include "policy/slips.h"
 
 namespace turnstile::policy {
@@ -17,7 +18,7 @@ std::string format_note(const PolicyFileNote& note, std::string_view severity) {
   text += ": ";
   text += severity;
   text += ": ";
-  text += note.message;
+  text += plain_text(note.message);
   return text;
 }
 

@@ -50,4 +50,13 @@ std::optional<Duration> parse_duration(std::string_view text) {
   return Duration{*nanoseconds};
 }
 
+std::string duration_text(std::chrono::milliseconds duration) {
+  const std::int64_t ms = duration.count();
+  if (ms == 0) return "0ms";
+  if (ms % 3'600'000 == 0) return std::to_string(ms / 3'600'000) + "h";
+  if (ms % 60'000 == 0) return std::to_string(ms / 60'000) + "m";
+  if (ms % 1'000 == 0) return std::to_string(ms / 1'000) + "s";
+  return std::to_string(ms) + "ms";
+}
+
 }  // namespace turnstile::policy

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "policy/instant.h"
@@ -17,5 +18,9 @@ namespace turnstile::policy {
 
 std::optional<std::int64_t> parse_count(std::string_view text);
 std::optional<Duration> parse_duration(std::string_view text);
+
+// Whole milliseconds as parse_duration() takes them, in the largest unit of which they are a whole
+// number: "2s", "1500ms", "24h".
+std::string duration_text(std::chrono::milliseconds duration);
 
 }  // namespace turnstile::policy

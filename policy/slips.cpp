@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -100,11 +101,7 @@ std::optional<std::string> duration_of_ms(double ms) {
   constexpr double kMost = 1e12;
   const double whole = std::round(ms);
   if (whole < 1 || whole > kMost || std::abs(ms - whole) > 1e-6) return std::nullopt;
-  const auto count = static_cast<std::int64_t>(whole);
-  if (count % 3'600'000 == 0) return std::to_string(count / 3'600'000) + "h";
-  if (count % 60'000 == 0) return std::to_string(count / 60'000) + "m";
-  if (count % 1'000 == 0) return std::to_string(count / 1'000) + "s";
-  return std::to_string(count) + "ms";
+  return duration_text(std::chrono::milliseconds(static_cast<std::int64_t>(whole)));
 }
 
 }  // namespace

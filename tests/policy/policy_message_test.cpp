@@ -65,8 +65,35 @@ TEST(PolicyMessage, NamesTheOtherLine) {
       {team_with("dept.name = \"main\""),
        "5:1 cannot read this key-value pair: cannot redefine existing string as dotted key-value"
        " pair (line 4)"},
+      {team_with("[[teams]]"),
+       "5:1 cannot read this table header: cannot redefine existing table 'teams' as"
+       " array-of-tables (line 3)"},
+      {team_with("[depts]\nmain.weight = 3"),
+       "6:1 cannot read this key-value pair: cannot redefine existing table as dotted key-value pair"
+       " (line 2)"},
       {"[depts.main]\nmax_class = \"demo\n", "2:18 a text is not closed where its line ends"},
+      {"# \xfc\n", "1:2 the file is not in UTF-8; save it in that encoding"},
   });
+}
+
+// A class of the admin's own begins with a floor, so there are floors that nobody wrote.
+TEST(PolicyMessage, FloorsThatAreTooManyNeedNotBeWritten) {
+  std::string classes;
+  for (int i = 0; i < 7; ++i) {
+    classes += "[classes.own" + std::to_string(i) + "]\nrank = " + std::to_string(10 + i) + "\n";
+  }
+  expect_errors({{classes,
+                  "13:1 the floors of all classes add up to 0.55, 0.55 of it not written; at most 0.5"
+                  " can be promised; write smaller ones"}});
+}
+
+TEST(PolicyMessage, QuotesNothingThatATerminalObeys) {
+  const PolicyFileResult result =
+      read_text(team_with("\"\\u001b[31m\\u0085\\u007f\\n.toml:1:1: error: f\\u00e4lschlich\" = 3"));
+  ASSERT_EQ(result.errors.size(), 1u);
+  EXPECT_EQ(format_error(result.errors[0]),
+            "p.toml:5:1: error: teams.lab.\\x1b[31m\\x85\\x7f\\x0a.toml:1:1: error: "
+            "f\u00e4lschlich is not a known key");
 }
 
 TEST(PolicyMessage, NamesWhatWasMeant) {

@@ -44,5 +44,14 @@ TEST(Quantity, DurationsNeedAUnit) {
   }
 }
 
+TEST(Quantity, DurationsAreWrittenInTheLargestUnitThatFits) {
+  for (const std::string text : {"0ms", "1ms", "1500ms", "90s", "59m", "24h"}) {
+    const auto duration = parse_duration(text);
+    ASSERT_TRUE(duration) << text;
+    using std::chrono::milliseconds;
+    EXPECT_EQ(duration_text(std::chrono::duration_cast<milliseconds>(*duration)), text);
+  }
+}
+
 }  // namespace
 }  // namespace turnstile::policy
