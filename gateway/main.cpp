@@ -2,7 +2,9 @@
 #include <csignal>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -30,6 +32,13 @@ int main(int argc, char** argv) {
         std::visit([&](const auto& options) { return run(options, around); }, *command);
     std::cout << std::flush;
     return static_cast<int>(code);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "turnstile: the system has not got the memory that this takes.\n";
+    return static_cast<int>(ExitCode::Environment);
+  } catch (const std::system_error& error) {
+    std::cerr << "turnstile: the system refuses a thread or another resource: " << error.what()
+              << ".\n";
+    return static_cast<int>(ExitCode::Environment);
   } catch (const std::exception& error) {
     std::cerr << "turnstile: " << error.what() << '\n';
     return static_cast<int>(ExitCode::Environment);

@@ -102,6 +102,39 @@ tl::expected<Plan, LoadError> plan_tensor(const GgufFile& file, const TensorNeed
   return plan;
 }
 
+// All tensors of a file that fill needs, checked; nothing is allocated for them yet.
+struct Layout {
+  std::vector<Plan> plans;        // by index into the needs
+  std::size_t arena_bytes = 0;
+  std::uint64_t total_bytes = 0;  // in the file
+};
+
+tl::expected<Layout, LoadError> lay_out(const GgufFile& file, std::span<const TensorNeed> needs) {
+  Layout layout;
+  layout.plans.reserve(needs.size());
+  std::unordered_set<std::string_view> needed;
+  for (const TensorNeed& need : needs) {
+    auto plan = plan_tensor(file, need);
+    if (!plan) return tl::unexpected(plan.error());
+    if (plan->tensor != nullptr) {
+      needed.insert(need.name);
+      layout.total_bytes += plan->tensor->data.size();
+      plan->offset = layout.arena_bytes;
+      if (plan->bytes > kMaxArenaBytes || layout.arena_bytes > kMaxArenaBytes - plan->bytes) {
+        return wrong_tensor(need.name, "would make the model larger than 64 TiB");
+      }
+      layout.arena_bytes += (plan->bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    }
+    layout.plans.push_back(*plan);
+  }
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (!needed.contains(tensor.name)) {
+      return wrong_tensor(tensor.name, "is not part of the llama model that this build runs");
+    }
+  }
+  return layout;
+}
+
 // Gives the whole pages inside the tensor back. Only for a mapped file: the same call on heap
 // memory would erase it.
 void drop_pages(std::span<const std::byte> data) {
@@ -123,35 +156,21 @@ void pack_matrix(FileType type, const PanelMatrix& matrix, const std::byte* file
 
 }  // namespace
 
+tl::expected<std::size_t, LoadError> Weights::needed_bytes(const GgufFile& file,
+                                                           std::span<const TensorNeed> needs) {
+  const auto layout = lay_out(file, needs);
+  if (!layout) return tl::unexpected(layout.error());
+  return layout->arena_bytes;
+}
+
 tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
                                                std::span<const TensorNeed> needs,
                                                kernels::WorkerPool& pool,
                                                const LoadProgress& progress,
                                                std::optional<std::size_t> memory_bytes) {
-  std::vector<Plan> plans;
-  plans.reserve(needs.size());
-  std::unordered_set<std::string_view> needed;
-  std::size_t arena_bytes = 0;
-  std::uint64_t total_bytes = 0;
-  for (const TensorNeed& need : needs) {
-    auto plan = plan_tensor(file, need);
-    if (!plan) return tl::unexpected(plan.error());
-    if (plan->tensor != nullptr) {
-      needed.insert(need.name);
-      total_bytes += plan->tensor->data.size();
-      plan->offset = arena_bytes;
-      if (plan->bytes > kMaxArenaBytes || arena_bytes > kMaxArenaBytes - plan->bytes) {
-        return wrong_tensor(need.name, "would make the model larger than 64 TiB");
-      }
-      arena_bytes += (plan->bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-    }
-    plans.push_back(*plan);
-  }
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (!needed.contains(tensor.name)) {
-      return wrong_tensor(tensor.name, "is not part of the llama model that this build runs");
-    }
-  }
+  const auto layout = lay_out(file, needs);
+  if (!layout) return tl::unexpected(layout.error());
+  const auto& [plans, arena_bytes, total_bytes] = *layout;
 
   if (memory_bytes && arena_bytes > *memory_bytes) {
     return tl::unexpected(LoadError{"weights", "need " + memory_text(arena_bytes) +
@@ -164,8 +183,8 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
   if (arena_bytes > 0) {
     auto arena = HugePages::allocate(arena_bytes);
     if (!arena) {
-      return tl::unexpected(LoadError{"weights", "need " + std::to_string(arena_bytes) +
-                                                     " bytes of memory, which the system refuses"});
+      return tl::unexpected(LoadError{"weights", "need " + memory_text(arena_bytes) +
+                                                     " of memory, which the system refuses"});
     }
     weights.arena_ = std::move(*arena);
   }

@@ -49,6 +49,11 @@ using LoadProgress = std::function<void(std::uint64_t done_bytes, std::uint64_t 
 
 class Weights {
  public:
+  // What load() will take in memory, after the same checks; another number than the file's bytes
+  // where a format expands into panels of another one.
+  static tl::expected<std::size_t, LoadError> needed_bytes(const GgufFile& file,
+                                                           std::span<const TensorNeed> needs);
+
   static tl::expected<Weights, LoadError> load(const GgufFile& file,
                                                std::span<const TensorNeed> needs,
                                                kernels::WorkerPool& pool,

@@ -44,6 +44,11 @@ std::vector<TensorNeed> tensor_needs(const LlamaConfig& config) {
 
 }  // namespace
 
+tl::expected<std::size_t, LoadError> LlamaWeights::needed_bytes(const GgufFile& file,
+                                                                const LlamaConfig& config) {
+  return Weights::needed_bytes(file, tensor_needs(config));
+}
+
 tl::expected<LlamaWeights, LoadError> LlamaWeights::load(const GgufFile& file,
                                                          const LlamaConfig& config,
                                                          kernels::WorkerPool& pool,

@@ -47,6 +47,10 @@ struct LlamaWeights {
   kernels::PanelMatrix head;  // the embedding's panels when tied
   std::span<const float> rope_factors;  // empty when the file has none
 
+  // Of memory, after the checks of load().
+  static tl::expected<std::size_t, LoadError> needed_bytes(const GgufFile& file,
+                                                           const LlamaConfig& config);
+
   static tl::expected<LlamaWeights, LoadError> load(const GgufFile& file,
                                                     const LlamaConfig& config,
                                                     kernels::WorkerPool& pool,

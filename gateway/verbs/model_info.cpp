@@ -12,6 +12,7 @@
 #include "engine/memory_text.h"
 #include "engine/loader/same_vocabulary.h"
 #include "engine/model/llama_config.h"
+#include "engine/model/llama_weights.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/config/config.h"
 #include "gateway/memory_left.h"
@@ -90,12 +91,26 @@ std::string sequences_that_fit(const engine::LlamaConfig& config, std::size_t bl
   return text + "in " + engine::memory_text(limits->kv_cache_blocks * block_bytes);
 }
 
-// What serving needs beside the weights, for both types of cache.
-void print_memory(const engine::GgufFile& file, const engine::LlamaConfig& config,
-                  std::ostream& out) {
-  std::uint64_t weight_bytes = 0;
-  for (const engine::GgufTensor& tensor : file.tensors()) weight_bytes += tensor.data.size();
-  row(out, "weights", mib(static_cast<double>(weight_bytes)));
+// What a file needs in memory, or why it cannot be served.
+struct Served {
+  tl::expected<engine::LlamaConfig, engine::LoadError> config;
+  tl::expected<std::size_t, engine::LoadError> weight_bytes;
+};
+
+Served look_at(const engine::GgufFile& file) {
+  auto config = engine::read_llama_config(file);
+  if (!config) return {config, tl::unexpected(config.error())};
+  auto weight_bytes = engine::LlamaWeights::needed_bytes(file, *config);
+  return {std::move(config), std::move(weight_bytes)};
+}
+
+void print_weights(std::string_view name, std::size_t bytes, std::ostream& out) {
+  row(out, name, mib(static_cast<double>(bytes)) + " in memory");
+}
+
+// What serving needs, for both types of cache.
+void print_memory(const engine::LlamaConfig& config, std::size_t weight_bytes, std::ostream& out) {
+  print_weights("weights", weight_bytes, out);
   const std::optional<std::size_t> memory = memory_left_bytes();
   row(out, "memory left", memory ? engine::memory_text(*memory) : std::string("not known"));
   const auto left =
@@ -123,13 +138,11 @@ ExitCode print_draft(const std::string& path, const LoadedTokenizer& tokenizer,
     return ExitCode::Environment;
   }
   row(around.out, "draft model", path);
-  std::uint64_t weight_bytes = 0;
-  for (const engine::GgufTensor& tensor : file->tensors()) weight_bytes += tensor.data.size();
-  row(around.out, "draft weights", mib(static_cast<double>(weight_bytes)));
-  const auto config = engine::read_llama_config(*file);
+  const auto [config, weight_bytes] = look_at(*file);
   const LoadedTokenizer draft = engine::Tokenizer::from_gguf(*file);
   std::string answer = "yes";
-  if (config) {
+  if (weight_bytes) {
+    print_weights("draft weights", *weight_bytes, around.out);
     const double position_bytes = 2.0 * 2.0 * config->layers * config->kv_width();
     row(around.out, "draft KV cache",
         std::to_string(static_cast<std::uint64_t>(position_bytes)) + " bytes a token, for one in " +
@@ -139,7 +152,7 @@ ExitCode print_draft(const std::string& path, const LoadedTokenizer& tokenizer,
       if (difference) answer = "no: it " + *difference;
     }
   } else {
-    answer = "no: " + sentence(config.error());
+    answer = "no: " + sentence(weight_bytes.error());
   }
   if (!draft) answer = "no: " + sentence(draft.error());
   row(around.out, "can draft", answer);
@@ -173,7 +186,7 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   const auto architecture = file->get_string("general.architecture");
   row(out, "architecture",
       architecture ? engine::printable_text(*architecture) : std::string("not stated"));
-  const auto config = engine::read_llama_config(*file);
+  const auto [config, weight_bytes] = look_at(*file);
   if (config) {
     row(out, "context", std::to_string(config->context) + " tokens");
     row(out, "layers", std::to_string(config->layers) + ", hidden " +
@@ -185,11 +198,11 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   print_tensors(*file, out);
   const LoadedTokenizer tokenizer = engine::Tokenizer::from_gguf(*file);
   print_tokenizer(*file, tokenizer, out);
-  if (config) print_memory(*file, *config, out);
+  if (weight_bytes) print_memory(*config, *weight_bytes, out);
   print_kernels(out);
   std::string answer = "yes";
   if (!tokenizer) answer = "no: " + sentence(tokenizer.error());
-  if (!config) answer = "no: " + sentence(config.error());
+  if (!weight_bytes) answer = "no: " + sentence(weight_bytes.error());
   row(out, "served by this build", answer);
   if (options.draft_model.empty()) return ExitCode::Done;
   return print_draft(options.draft_model.string(), tokenizer, around);

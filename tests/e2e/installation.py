@@ -9,6 +9,7 @@ import os
 import pathlib
 import queue
 import re
+import resource
 import signal
 import subprocess
 import tempfile
@@ -84,10 +85,12 @@ class Installation:
         return RunningServer(self, flags)
 
 
-def run(*arguments, timeout=PATIENCE_SECONDS):
-    """Runs a verb to its end; text output."""
+def run(*arguments, timeout=PATIENCE_SECONDS, address_space=resource.RLIM_INFINITY):
+    """Runs a verb to its end; text output. It gets no more address space, in bytes."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (address_space, resource.RLIM_INFINITY))
     return subprocess.run([BINARY, *map(str, arguments)], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=timeout)
+                          capture_output=True, text=True, timeout=timeout, preexec_fn=limit)
 
 
 class RunningServer:

@@ -193,6 +193,24 @@ class BrokenModels(unittest.TestCase):
             with self.subTest(size):
                 self.assert_unusable(self.info(self.header, size))
 
+    def test_whatever_memory_is_missing_is_3_and_one_sentence(self):
+        # From less than the file is to more than the server needs.
+        installation = Installation()
+        self.addCleanup(installation.close)
+        codes = []
+        for mebibytes in (48, 104, 111, 118, 130, 190, 220, 1500):
+            with self.subTest(mebibytes):
+                done = run("serve", "--check", "--config", installation.config, "--listen",
+                           "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--max-model-len", "512",
+                           "--kv-cache-memory-bytes", "32MiB",
+                           address_space=mebibytes << 20)
+                codes.append(done.returncode)
+                self.assertIn(done.returncode, (0, 3), done.stderr)
+                if done.returncode == 3:
+                    self.assertNotIn("std::", done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual((codes[0], codes[-1]), (3, 0))
+
     def test_serve_with_a_file_that_lacks_something_is_3(self):
         no_tensors = self.header[:8] + struct.pack("<Q", 0) + self.header[16:]
         for name, path in (("truncated", lambda: self.broken(self.header, self.size // 2)),

@@ -1,20 +1,27 @@
 // forward() allocates nothing once the memory is reserved: a step must not wait for the allocator.
+// Loading allocates what a file is, not what it claims to be.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/loader/gguf.h"
 #include "engine/model/llama.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "tests/support/random_llama.h"
 
 namespace {
 
 std::atomic<std::size_t> allocation_count{0};
+std::atomic<std::size_t> allocated_bytes{0};
 
 }  // namespace
 
@@ -28,6 +35,7 @@ constexpr bool kCountsAllocations = true;
 // see free() beside a new whose body it does not look into.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   allocation_count.fetch_add(1, std::memory_order_relaxed);
+  allocated_bytes.fetch_add(size, std::memory_order_relaxed);
   if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
@@ -69,6 +77,39 @@ TEST(LlamaForward, AllocatesNothing) {
     model.forward(std::span(slices).last(1), logits);
     model.copy_block(1, 2);
     EXPECT_EQ(allocation_count.load(), before);
+  }
+}
+
+// A number of the header says that there is more of everything than there is, or far more. The most
+// that a file of this size may claim honestly is 1,024 layers, whose tensors are named one by one.
+TEST(HostileFile, AllocatesLittleWhateverItClaims) {
+  if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer owns the allocator";
+  const tests::LlamaShape shape;
+  tests::GgufImage image = tests::random_llama(shape, 7);
+  std::vector<std::string> tokens;
+  for (int i = 0; i < shape.vocab; ++i) tokens.push_back("t" + std::to_string(i));
+  image.set("tokenizer.ggml.model", std::string("gpt2"));
+  image.set("tokenizer.ggml.pre", std::string("smollm"));
+  image.set("tokenizer.ggml.merges", std::vector<std::string>{"t 1", "t1 2"});
+  image.set("tokenizer.ggml.tokens", std::move(tokens));
+  const std::vector<std::byte> good = image.serialize();
+  const std::size_t most_bytes = 16 * good.size() + (std::size_t{2} << 20);
+  const std::string_view text(reinterpret_cast<const char*>(good.data()), good.size());
+  const std::size_t header_end = text.rfind("output_norm.weight") + 64;
+  ASSERT_LT(header_end, good.size());
+  std::vector<std::byte> bytes = good;
+  for (std::size_t at = 8; at < header_end; ++at) {
+    for (const std::uint64_t claim : {std::uint64_t{1} << 10, std::uint64_t{1} << 16,
+                                      std::uint64_t{1} << 28, std::uint64_t{1} << 40}) {
+      std::memcpy(bytes.data() + at, &claim, sizeof claim);
+      const std::size_t before = allocated_bytes.load();
+      if (const auto file = engine::GgufFile::parse(bytes)) {
+        (void)engine::Tokenizer::from_gguf(*file);
+        (void)engine::LlamaModel::load(*file, {});
+      }
+      ASSERT_LE(allocated_bytes.load() - before, most_bytes) << claim << " at byte " << at;
+    }
+    std::memcpy(bytes.data() + at, good.data() + at, sizeof(std::uint64_t));
   }
 }
 

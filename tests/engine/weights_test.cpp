@@ -89,6 +89,7 @@ TEST(Weights, PanelsHoldTheFilesValuesForEveryType) {
                                   {.name = "w", .cols = 40, .vector = true, .optional = true}};
       const auto weights = Weights::load(*file, needs, pool, {});
       ASSERT_TRUE(weights) << weights.error().what;
+      EXPECT_EQ(Weights::needed_bytes(*file, needs), weights->arena_bytes());
 
       const kernels::PanelMatrix matrix = weights->matrix(0);
       EXPECT_EQ(matrix.type, kernels::panel_type(kernel_type(type)));

@@ -224,25 +224,6 @@ TEST(AuditVerbs, VerifyAndShowReadWhatWasWritten) {
   EXPECT_NE(person.err.find("audit-000001.jsonl:1: record 1 was changed"), std::string::npos);
 }
 
-TEST(ModelInfo, AFileThatIsNoModelIsTheEnvironmentsFault) {
-  Person person;
-  const fs::path file = person.folder.write("bad.gguf", "GGUFx");
-  EXPECT_EQ(person.run(ModelInfoOptions{file}), ExitCode::Environment);
-  EXPECT_NE(person.err.find("bad.gguf"), std::string::npos);
-  EXPECT_EQ(person.run(ModelInfoOptions{person.folder / "none"}), ExitCode::Environment);
-}
-
-TEST(ModelInfo, DescribesTheRealModel) {
-  const char* model = std::getenv("TURNSTILE_TEST_MODEL");
-  if (model == nullptr) GTEST_SKIP() << "TURNSTILE_TEST_MODEL names no model file";
-  Person person;
-  ASSERT_EQ(person.run(ModelInfoOptions{model}), ExitCode::Done) << person.err;
-  for (const char* part : {"llama", "Q4_1", "tokens", "chat template", "KV cache",
-                           "KV cache int8", " of 1024 tokens", "yes"}) {
-    EXPECT_NE(person.out.find(part), std::string::npos) << part << "\n" << person.out;
-  }
-}
-
 TEST(ServeCheck, NamesWhatIsMissingAndTheRemedy) {
   Person person;
   const fs::path model = person.folder.write("bad.gguf", "GGUFx");
