@@ -27,17 +27,16 @@ struct Options {
 };
 Options options;
 
-constexpr std::string_view kRandomLives = "PolicySim.RandomPoliciesAndTrafficKeepEveryPromise";
-
-std::string repeat_with(std::uint64_t seed, std::string_view test) {
+// The command that repeats the running test with this seed alone.
+std::string repeat(std::uint64_t seed) {
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   return "repeat with: " + options.program + " --seed=" + std::to_string(seed) +
-         " --gtest_filter=" + std::string(test);
+         " --gtest_filter=" + test.test_suite_name() + "." + test.name();
 }
 
 // With the fewest events with which it still fails.
 std::string repeat_life(std::uint64_t seed) {
-  return repeat_with(seed, kRandomLives) +
-         " --events=" + std::to_string(smallest_failing_prefix(seed));
+  return repeat(seed) + " --events=" + std::to_string(smallest_failing_prefix(seed));
 }
 
 // I1 conservation, I2 meters, I3 settlement, I4 single release, I9 class order, I10 work
@@ -81,9 +80,8 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
 TEST(PolicySim, SameSeedGivesTheSameDecisions) {
   for (std::uint64_t i = 0; i < options.seeds; i += 10) {
     const std::uint64_t seed = options.first_seed + i;
-    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions"); });
-    ASSERT_EQ(run_policy_sim(seed).log_hash, run_policy_sim(seed).log_hash)
-        << repeat_with(seed, "PolicySim.SameSeedGivesTheSameDecisions");
+    tests::tell_on_abort([seed] { return repeat(seed); });
+    ASSERT_EQ(run_policy_sim(seed).log_hash, run_policy_sim(seed).log_hash) << repeat(seed);
   }
 }
 
@@ -92,10 +90,9 @@ TEST(PolicySim, SameSeedGivesTheSameDecisions) {
 TEST(PolicySim, ReplayOfTheLogGivesTheSameAnswers) {
   for (std::uint64_t i = 0; i < options.seeds; i += 10) {
     const std::uint64_t seed = options.first_seed + i;
-    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ReplayOfTheLogGivesTheSameAnswers"); });
+    tests::tell_on_abort([seed] { return repeat(seed); });
     const auto failure = run_and_replay(seed);
-    ASSERT_FALSE(failure) << *failure << "\n"
-                          << repeat_with(seed, "PolicySim.ReplayOfTheLogGivesTheSameAnswers");
+    ASSERT_FALSE(failure) << *failure << "\n" << repeat(seed);
   }
 }
 
@@ -103,10 +100,9 @@ TEST(PolicySim, ReplayOfTheLogGivesTheSameAnswers) {
 TEST(PolicySim, ReturningTeamGetsItsShareAndNoMore) {
   for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
-    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ReturningTeamGetsItsShareAndNoMore"); });
+    tests::tell_on_abort([seed] { return repeat(seed); });
     const auto failure = run_idle_return(seed);
-    ASSERT_FALSE(failure) << *failure << "\n"
-                          << repeat_with(seed, "PolicySim.ReturningTeamGetsItsShareAndNoMore");
+    ASSERT_FALSE(failure) << *failure << "\n" << repeat(seed);
   }
 }
 
@@ -114,11 +110,9 @@ TEST(PolicySim, ReturningTeamGetsItsShareAndNoMore) {
 TEST(PolicySim, BackloggedTeamsStayWithinTheSiblingBound) {
   for (std::uint64_t i = 0; i < options.seeds / 10 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
-    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.BackloggedTeamsStayWithinTheSiblingBound"); });
+    tests::tell_on_abort([seed] { return repeat(seed); });
     const auto failure = run_backlogged(seed);
-    ASSERT_FALSE(failure) << *failure << "\n"
-                          << repeat_with(seed,
-                                         "PolicySim.BackloggedTeamsStayWithinTheSiblingBound");
+    ASSERT_FALSE(failure) << *failure << "\n" << repeat(seed);
   }
 }
 
@@ -127,10 +121,9 @@ TEST(PolicySim, ObeyedRetryAfterIsAdmitted) {
   std::int64_t retries = 0;
   for (std::uint64_t i = 0; i < options.seeds / 4 + 1; ++i) {
     const std::uint64_t seed = options.first_seed + i;
-    tests::tell_on_abort([seed] { return repeat_with(seed, "PolicySim.ObeyedRetryAfterIsAdmitted"); });
+    tests::tell_on_abort([seed] { return repeat(seed); });
     const auto failure = run_obedient_client(seed, retries);
-    ASSERT_FALSE(failure) << *failure << "\n"
-                          << repeat_with(seed, "PolicySim.ObeyedRetryAfterIsAdmitted");
+    ASSERT_FALSE(failure) << *failure << "\n" << repeat(seed);
   }
   EXPECT_TRUE(options.seeds < 1000 || retries > 0) << "nobody was told to wait";
 }
