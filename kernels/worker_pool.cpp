@@ -1,5 +1,6 @@
 #include "kernels/worker_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstdint>
@@ -13,15 +14,41 @@
 namespace turnstile::kernels {
 namespace {
 
-// About 20 to 40 us on the CPUs measured (a pause is 20 to 40 ns). Long enough to cover the gap
-// between two phases of a step, short enough that an idle engine sleeps.
-constexpr int kSpinPauses = 1000;
+// How long a thread looks before it sleeps, in pauses of 20 to 40 ns: between 20 and 300 us. The
+// gap between two phases is short, but at the end of one a worker waits for the other's last item,
+// and longer when the system has given that one's processor to whoever writes the answers. Where
+// programs that compute share the processors, waits take milliseconds and looking is in vain: then
+// the patience is halved each time.
+constexpr int kLeastSpinPauses = 1000;
+constexpr int kMostSpinPauses = 8000;
+constexpr int kSpinGain = kMostSpinPauses / 32;
 
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
 }
+
+// The patience of one thread: less after a wait that ended in sleep, slowly more after others.
+class Patience {
+ public:
+  // Looks until done() or until the patience is at its end; whether it was done.
+  template <typename Done>
+  bool outlasts(Done done) {
+    for (int i = 0; i < pauses_; ++i) {
+      if (done()) {
+        pauses_ = std::min(pauses_ + kSpinGain, kMostSpinPauses);
+        return true;
+      }
+      pause_cpu();
+    }
+    pauses_ = std::max(pauses_ / 2, kLeastSpinPauses);
+    return false;
+  }
+
+ private:
+  int pauses_ = kMostSpinPauses;
+};
 
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   static_assert(sizeof(word) == sizeof(std::uint32_t));
@@ -46,6 +73,7 @@ struct WorkerPool::State {
   Call call = nullptr;
   void* context = nullptr;
   std::uint32_t item_count = 0;
+  Patience caller_patience;
   alignas(64) std::atomic<std::uint32_t> done_count{0};
   std::atomic<std::uint32_t> caller_sleeps{0};
   alignas(64) std::atomic<std::uint32_t> run_number{0};  // what idle workers watch
@@ -71,10 +99,10 @@ struct WorkerPool::State {
     }
   }
 
-  void wait_for_run_after(std::uint32_t seen) {
-    for (int i = 0; i < kSpinPauses; ++i) {
-      if (run_number.load(std::memory_order_acquire) != seen) return;
-      pause_cpu();
+  void wait_for_run_after(std::uint32_t seen, Patience& patience) {
+    if (patience.outlasts(
+            [&] { return run_number.load(std::memory_order_acquire) != seen; })) {
+      return;
     }
     sleeper_count.fetch_add(1, std::memory_order_seq_cst);
     while (run_number.load(std::memory_order_seq_cst) == seen) futex_wait(run_number, seen);
@@ -87,9 +115,9 @@ struct WorkerPool::State {
   }
 
   void wait_until_done() {
-    for (int i = 0; i < kSpinPauses; ++i) {
-      if (done_count.load(std::memory_order_acquire) == item_count) return;
-      pause_cpu();
+    if (caller_patience.outlasts(
+            [&] { return done_count.load(std::memory_order_acquire) == item_count; })) {
+      return;
     }
     caller_sleeps.store(1, std::memory_order_seq_cst);
     for (;;) {
@@ -102,8 +130,9 @@ struct WorkerPool::State {
 
   void worker_loop(int worker) {
     std::uint32_t seen = 0;
+    Patience patience;
     for (;;) {
-      wait_for_run_after(seen);
+      wait_for_run_after(seen, patience);
       if (stop.load(std::memory_order_acquire)) return;
       seen = run_number.load(std::memory_order_acquire);
       work_until_drained(worker);

@@ -36,6 +36,13 @@ kernels::AttentionRows attention_rows(const LlamaStep& step, const AttentionTile
   return rows;
 }
 
+// Columns [col_begin, col_end) of a row of the tile's slice, as the next product reads them.
+void quantize_columns(const LlamaStep& step, const AttentionTile& tile, int row, int col_begin,
+                      int col_end) {
+  const kernels::KernelTable& table = tile.is_long ? step.long_table : step.table;
+  table.quantize(column_range(step.work.attended, tile.first_row + row, col_begin, col_end), 0, 1);
+}
+
 // Ranges of chunks that each tile is cut into.
 int ranges(const LlamaStep& step, std::span<const AttentionTile> tiles) {
   if (step.work.part_chunks == 0 || step.pool.threads() == 1) return 1;
@@ -52,7 +59,7 @@ int ranges(const LlamaStep& step, std::span<const AttentionTile> tiles) {
 }
 
 void attend_in_ranges(const LlamaStep& step, const std::byte* layer_kv,
-                      std::span<const AttentionTile> tiles, int range_count) {
+                      std::span<const AttentionTile> tiles, int range_count, bool quantize) {
   const int kv_heads = step.config.kv_heads;
   const std::size_t row_floats =
       offset(step.config.q_heads * step.work.part_chunks) *
@@ -86,8 +93,9 @@ void attend_in_ranges(const LlamaStep& step, const std::byte* layer_kv,
                       tile.row_begin, tile.row_end, step.work.workers[offset(worker)].attention);
   });
   const auto merge = [&](int place, int) {
-    kernels::merge_attention_parts(step.kv_layout, rows_of_tile[offset(places[offset(place)].tile)],
-                                   places[offset(place)].row);
+    const auto [tile, row] = places[offset(place)];
+    kernels::merge_attention_parts(step.kv_layout, rows_of_tile[offset(tile)], row);
+    if (quantize) quantize_columns(step, tiles[offset(tile)], row, 0, step.config.q_width());
   };
   if (row_count > kSerialMergeRows) {
     step.pool.run(row_count, merge);
@@ -98,17 +106,26 @@ void attend_in_ranges(const LlamaStep& step, const std::byte* layer_kv,
 
 }  // namespace
 
-void attend_rows(const LlamaStep& step, int layer, std::span<const AttentionTile> tiles) {
+bool can_quantize_heads(const LlamaConfig& config) {
+  return config.heads_per_group() * config.head_dim % kernels::kQuantBlock == 0;
+}
+
+void attend_rows(const LlamaStep& step, int layer, std::span<const AttentionTile> tiles,
+                 bool quantize) {
   if (tiles.empty()) return;
   const std::byte* layer_kv = step.kv_pool + step.kv_layout.offset(layer, 0, 0);
   const int range_count = ranges(step, tiles);
-  if (range_count > 1) return attend_in_ranges(step, layer_kv, tiles, range_count);
+  if (range_count > 1) return attend_in_ranges(step, layer_kv, tiles, range_count, quantize);
   const int kv_heads = step.config.kv_heads;
+  const int head_cols = step.config.heads_per_group() * step.config.head_dim;
   step.pool.run(static_cast<int>(tiles.size()) * kv_heads, [&](int item, int worker) {
     const AttentionTile& tile = tiles[offset(item / kv_heads)];
-    step.table.attend(step.kv_layout, layer_kv, attention_rows(step, tile), item % kv_heads,
-                      tile.row_begin, tile.row_end,
-                      step.work.workers[offset(worker)].attention);
+    const int head = item % kv_heads;
+    step.table.attend(step.kv_layout, layer_kv, attention_rows(step, tile), head, tile.row_begin,
+                      tile.row_end, step.work.workers[offset(worker)].attention);
+    for (int row = tile.row_begin; quantize && row < tile.row_end; ++row) {
+      quantize_columns(step, tile, row, head * head_cols, (head + 1) * head_cols);
+    }
   });
 }
 

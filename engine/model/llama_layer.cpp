@@ -19,7 +19,7 @@ using kernels::OutputMode;
 using kernels::PanelMatrix;
 
 // Up to this many rows the caller does row-wise work alone: it takes less time than a barrier.
-constexpr int kSerialRows = 4;
+constexpr int kSerialRows = 8;
 constexpr int kRowItemsPerThread = 4;
 
 std::size_t index(int value) { return static_cast<std::size_t>(value); }
@@ -72,7 +72,7 @@ void product(const LlamaStep& step, const PanelMatrix& w, const ActivationRows& 
   const KernelTable& table = table_of(step, run);
   const WorkSplit split(w.panel_count(), run.rows(), step.pool.threads(), run.is_long);
   const std::size_t stride = index(w.rows);
-  step.pool.run(split.items(), [&](int number, int) {
+  step.work.stretches.run(step.pool, split.items(), [&](int number, int) {
     const WorkSplit::Item item = split.item(number);
     const int row_begin = run.begin + item.row_begin;
     table.matmul(w, row_range(x, row_begin, run.begin + item.row_end), item.panel_begin,
@@ -105,16 +105,18 @@ class QkvPhase {
   }
 
   void run() {
-    // Items of keys and values are twice as large, so they go first.
-    step_.pool.run((kv_items_ + q_items_) * row_tiles_, [&](int number, int) {
+    // Items of keys and values are twice as large, so they are spread among those of queries.
+    const int heads = kv_items_ + q_items_;
+    step_.work.stretches.run(step_.pool, heads * row_tiles_, [&](int number, int) {
       const int item = number / row_tiles_;
       const int tile = number % row_tiles_;
       const int row_begin = run_.begin + run_.rows() * tile / row_tiles_;
       const int row_end = run_.begin + run_.rows() * (tile + 1) / row_tiles_;
-      if (item < kv_items_) {
-        run_keys_and_values(item, row_begin, row_end);
+      const int kv_before = item * kv_items_ / heads;
+      if ((item + 1) * kv_items_ / heads > kv_before) {
+        run_keys_and_values(kv_before, row_begin, row_end);
       } else {
-        run_queries(item - kv_items_, row_begin, row_end);
+        run_queries(item - kv_before, row_begin, row_end);
       }
     });
   }
@@ -200,10 +202,11 @@ void keep_logits_rows(const LlamaStep& step) {
   }
 }
 
-void project_attended(const LlamaStep& step, const LlamaLayerWeights& layer, const RowRun& run) {
+void project_attended(const LlamaStep& step, const LlamaLayerWeights& layer, const RowRun& run,
+                      bool is_quantized) {
   const KernelTable& table = table_of(step, run);
   const ActivationRows attended = row_range(step.work.attended, run.begin, run.end);
-  if (reads_quantized(table, layer.o)) {
+  if (!is_quantized && reads_quantized(table, layer.o)) {
     for_each_row(step.pool, run.rows(), [&](int row) { table.quantize(attended, row, row + 1); });
   }
   product(step, layer.o, step.work.attended, run, step.work.residual, OutputMode::Add);
@@ -215,7 +218,7 @@ void project_gated(const LlamaStep& step, const LlamaLayerWeights& layer, const 
   const WorkSplit split(layer.gate.panel_count(), run.rows(), step.pool.threads(), run.is_long);
   const bool quantize = reads_quantized(table, layer.down);
   const ActivationRows& gated = step.work.gated;
-  step.pool.run(split.items(), [&](int number, int worker) {
+  step.work.stretches.run(step.pool, split.items(), [&](int number, int worker) {
     const WorkSplit::Item item = split.item(number);
     const WorkerScratch& scratch = step.work.workers[index(worker)];
     const int row_begin = run.begin + item.row_begin;
@@ -275,17 +278,23 @@ void run_layer(const LlamaStep& step, int layer_index) {
   for (const RowRun& run : runs) QkvPhase(step, layer_index, run).run();
   probe("qkv", step.work.qkv, rows, config.q_width() + 2 * config.kv_width());
 
-  if (layer_index + 1 == config.layers) {
-    attend_rows(step, layer_index, step.rows.logits_tiles());
+  const bool is_last = layer_index + 1 == config.layers;
+  const bool attention_quantizes =
+      !is_last && can_quantize_heads(config) &&
+      std::any_of(runs.begin(), runs.end(), [&](const RowRun& run) {
+        return reads_quantized(table_of(step, run), layer.o);
+      });
+  if (is_last) {
+    attend_rows(step, layer_index, step.rows.logits_tiles(), false);
     keep_logits_rows(step);
     rows = logits_run.rows();
     if (rows == 0) return;
     runs = {&logits_run, 1};
   } else {
-    attend_rows(step, layer_index, step.rows.tiles());
+    attend_rows(step, layer_index, step.rows.tiles(), attention_quantizes);
   }
   probe("attended", step.work.attended.f32, rows, config.q_width());
-  for (const RowRun& run : runs) project_attended(step, layer, run);
+  for (const RowRun& run : runs) project_attended(step, layer, run, attention_quantizes);
   probe("attn_residual", step.work.residual, rows, config.hidden);
 
   for (const RowRun& run : runs) {

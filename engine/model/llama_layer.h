@@ -8,8 +8,8 @@
 // Each arrow is one WorkerPool::run (norms and quantisation of few rows are done by the caller:
 // a barrier would cost more). The parts of a phase that depend on each other only within a head or
 // a block of columns are computed by one work item while the values are in the cache: rotation
-// and KV write after the products of their head, SwiGLU and quantisation after the products of
-// their columns.
+// and KV write after the products of their head, quantisation after the attention of a head's
+// queries, SwiGLU and quantisation after the products of their columns.
 //
 // Rows of long slices and of short ones (step_rows.h) are separate runs of the phases of products,
 // each with its own kernels. After the last attention all rows are short, and so is the head: they

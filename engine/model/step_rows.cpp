@@ -61,12 +61,13 @@ void StepRows::add_slice(const StepSlice& slice, bool is_long) {
   }
   runs_.back().end = first_row + row_count;
   for (int begin = 0; begin < row_count; begin += kTileRows) {
-    tiles_.push_back({&slice, first_row, begin, std::min(begin + kTileRows, row_count)});
+    tiles_.push_back({&slice, first_row, begin, std::min(begin + kTileRows, row_count),
+                      is_long});
   }
   assert(slice.logits_rows <= slice.tokens.size() && "logits are of the slice's own tokens");
   for (int row = row_count - static_cast<int>(slice.logits_rows); row < row_count; ++row) {
     logits_rows_.push_back(first_row + row);
-    logits_tiles_.push_back({&slice, first_row, row, row + 1});
+    logits_tiles_.push_back({&slice, first_row, row, row + 1, is_long});
   }
 }
 

@@ -45,6 +45,7 @@ struct AttentionTile {
   int first_row = 0;  // of the slice, in the step
   int row_begin = 0;  // of the tile, in the slice
   int row_end = 0;
+  bool is_long = false;  // the slice
 };
 
 class StepRows {

@@ -86,6 +86,7 @@ std::optional<StepWorkspace> StepWorkspace::allocate(const LlamaConfig& config,
   StepWorkspace work;
   work.part_chunks = part_chunks;
   work.workers.resize(static_cast<std::size_t>(threads));
+  work.stretches = WorkStretches(threads);
   Carver sizes(nullptr);
   carve(work, sizes, config, max_rows, with_bf16);
   auto memory = HugePages::allocate(sizes.used());

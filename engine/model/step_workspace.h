@@ -20,6 +20,7 @@
 
 #include "engine/loader/huge_pages.h"
 #include "engine/model/llama_config.h"
+#include "engine/model/work_stretches.h"
 #include "kernels/activations.h"
 
 namespace turnstile::engine {
@@ -42,6 +43,7 @@ struct StepWorkspace {
   float* attention_parts = nullptr;  // (kSplitRows, q_heads, part_chunks) parts
   int part_chunks = 0;               // 0: there are none
   std::vector<WorkerScratch> workers;
+  WorkStretches stretches;  // one for each worker
 
   // nullopt when the memory cannot be had.
   static std::optional<StepWorkspace> allocate(const LlamaConfig& config, std::size_t max_rows,
