@@ -32,7 +32,7 @@ void KeyWatch::tick() {
     case KeyReload::Unchanged: return;
     case KeyReload::Rejected:
       for (const ConfigError& error : context_.keys.reload_errors()) {
-        log_warning(to_string(error) + "; the keys read before stay in use");
+        log_warning(to_string(error) + " The keys read before stay in use.");
       }
       context_.metrics.on_key_reload("rejected");
       events_.write("keys_rejected", "file", {});

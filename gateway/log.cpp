@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gateway/clock.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {

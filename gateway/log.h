@@ -1,6 +1,6 @@
 // log.h: sentences for whoever runs the server, on standard error.
 //
-//   2026-08-25T09:15:03.000123Z warning: keys.toml:3:1: ...; the keys read before stay in use
+//   2026-08-25T09:15:03.000123Z warning: keys.toml:3:1: ... The keys read before stay in use.
 //
 // Not a record: what must be kept goes to events.jsonl, requests.jsonl or the audit log. A text
 // never holds a prompt, a completion or a key.

@@ -21,7 +21,6 @@
 #include "gateway/records/sha256.h"
 #include "gateway/spine_context.h"
 #include "gateway/text_threads.h"
-#include "gateway/verbs/config_of_verb.h"
 #include "gateway/whole_file.h"
 #include "policy/policy_file.h"
 
@@ -58,8 +57,7 @@ tl::expected<PolicyOnDisk, ExitCode> read_policy_file(const Config& config, std:
 tl::expected<KeyStore, ExitCode> read_keys(const Config& config, std::ostream& err) {
   auto keys = KeyStore::load(config.policy.keys, config.policy.pepper);
   if (keys) return std::move(*keys);
-  print_errors(keys.error(), err);
-  return tl::unexpected(exit_code_of(keys.error()));
+  return tl::unexpected(end_for(keys.error(), err));
 }
 
 ExitCode environment_fault(std::ostream& err, const std::string& sentence) {
@@ -165,6 +163,12 @@ ExitCode check_serve(const Config& config, Surroundings around, const ModelLoade
   // Nothing less finds a tensor that is missing or a context that does not fit the KV cache.
   const auto served = load(config.models.front(), around.err);
   if (!served) return environment_fault(around.err, served.error());
+  policy::Admission admission(prepared->policy, engine_facts(*served));
+  for (const policy::KeyProblem& problem :
+       admission.set_keys(around.clock.now(), prepared->keys.nodes())) {
+    around.err << config.policy.keys.string() << ": warning: key " << problem.key_id << ": "
+               << problem.what << '\n';
+  }
   for (const EffectiveSetting& setting : effective(config)) {
     around.out << setting.key << " = " << setting.value << "  (" << to_string(setting.origin)
                << ")\n";
@@ -173,7 +177,9 @@ ExitCode check_serve(const Config& config, Surroundings around, const ModelLoade
 }
 
 ExitCode serve(const Config& config, Surroundings around, const ModelLoader& load) {
+  // A closed socket and a file at the process's size limit are errors of that write.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   auto prepared = prepare(config, around.err);
   if (!prepared) return prepared.error();
   raise_descriptor_limit(config.limits);

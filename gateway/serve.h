@@ -17,7 +17,7 @@
 #include "gateway/config/config.h"
 #include "gateway/exit_code.h"
 #include "gateway/served_model.h"
-#include "gateway/verbs/run.h"
+#include "gateway/surroundings.h"
 
 namespace turnstile::gateway {
 

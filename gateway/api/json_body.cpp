@@ -1,6 +1,7 @@
 #include "gateway/api/json_body.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 namespace turnstile::gateway {
@@ -145,8 +146,11 @@ tl::expected<std::int64_t, ApiError> integer(Element value, std::string_view nam
   std::int64_t result = 0;
   if (!value.is_int64() && !value.is_uint64()) return invalid(name, "must be an integer");
   if (value.get(result) || result < smallest || result > largest) {
-    return invalid(name, "must be an integer from " + std::to_string(smallest) + " to " +
-                             std::to_string(largest));
+    const std::string least = std::to_string(smallest);
+    if (largest == std::numeric_limits<std::int64_t>::max() && result < smallest) {
+      return invalid(name, "must be an integer of at least " + least);
+    }
+    return invalid(name, "must be an integer from " + least + " to " + std::to_string(largest));
   }
   return result;
 }

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cassert>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "gateway/config/config_draft.h"
 #include "gateway/config/config_table.h"
 #include "gateway/config/quantity.h"
 #include "gateway/config/speculative_config.h"
+#include "gateway/whole_file.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -117,7 +117,7 @@ std::string to_string(const ConfigError& error) {
   if (error.line != 0) {
     text += ":" + std::to_string(error.line) + ":" + std::to_string(error.column);
   }
-  return text + ": error: " + error.message;
+  return text + ": error: " + policy::plain_text(error.message);
 }
 
 void ConfigDraft::fail(std::string_view key, std::string_view sentence) {
@@ -143,15 +143,14 @@ tl::expected<Config, ConfigFailure> load_config(const fs::path& file,
     draft.file_name = "turnstile.toml";
     return finish(std::move(draft), overrides);
   }
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (!stream.is_open() || stream.bad() || fs::is_directory(file)) {
+  const auto text = read_whole_file(file);
+  if (!text) {
     return tl::unexpected(ConfigFailure{
         true,
         {{file.string(), 0, 0,
           "the file cannot be read; name another with --config, or run 'turnstile init DIR'."}}});
   }
-  return read_config(text, file, overrides);
+  return read_config(*text, file, overrides);
 }
 
 fs::path find_config_file(const std::optional<fs::path>& given) {

@@ -7,6 +7,7 @@
 #include "gateway/config/config_values.h"
 #include "gateway/config/suggestion.h"
 #include "gateway/config/toml_text.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -34,7 +35,8 @@ class SectionReader final : public SettingVisitor {
     if (const auto* value = node->as_boolean()) {
       field = value->get();
     } else {
-      draft_.fail(key(name), "must be true or false.");
+      draft_.fail(key(name), node->is_string() ? "must be true or false, without quotes."
+                                               : "must be true or false.");
     }
   }
   void audit_mode(std::string_view name, AuditMode& field) override {
@@ -111,7 +113,12 @@ class SectionReader final : public SettingVisitor {
   std::optional<std::string> string(std::string_view name, std::string_view expected) {
     const toml::node* node = find(name);
     if (node == nullptr) return std::nullopt;
-    if (const auto* value = node->as_string()) return value->get();
+    if (const auto* value = node->as_string()) {
+      if (policy::plain_text(value->get()) == value->get()) return value->get();
+      // A path would end at the first zero, and a name would be obeyed by terminals.
+      draft_.fail(key(name), "must not hold control characters.");
+      return std::nullopt;
+    }
     draft_.fail(key(name), "must be " + std::string(expected) + ".");
     return std::nullopt;
   }
@@ -123,6 +130,10 @@ class SectionReader final : public SettingVisitor {
   void report_unknown(const std::string& full, std::string_view name) {
     for (const LaterSetting& later : later_settings()) {
       if (later.key == full) return draft_.fail(full, later.why);
+    }
+    const std::string_view home = home_of_setting(name);
+    if (!home.empty()) {
+      return draft_.fail(full, "does not stand here: it is a setting of " + std::string(home) + ".");
     }
     draft_.fail(full, "is not a setting" + suggestion(name, seen_) + ".");
   }
@@ -182,7 +193,10 @@ void read_file(std::string_view text, ConfigDraft& draft) {
     } else if (section == "limits" && table != nullptr) {
       read_section(section, *table, draft.config.limits, draft);
     } else {
-      std::string sentence = "is not a section" + suggestion(section, kSections) + ".";
+      const std::string_view home = table == nullptr ? home_of_setting(section) : "";
+      std::string sentence =
+          home.empty() ? "is not a section" + suggestion(section, kSections) + "."
+                       : "does not stand here: it is a setting of " + std::string(home) + ".";
       for (const LaterSetting& later : later_settings()) {
         if (later.key == section) sentence = later.why;
       }

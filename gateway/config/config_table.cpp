@@ -24,6 +24,33 @@ constexpr std::array kLaterSettings{
     LaterSetting{"limits.memory", "is not available in this build: memory is not watched yet."},
 };
 
+class NameSeeker final : public SettingVisitor {
+ public:
+  explicit NameSeeker(std::string_view wanted) : wanted_(wanted) {}
+  bool found() const { return found_; }
+
+  void address(std::string_view name, ListenAddress&) override { see(name); }
+  void path(std::string_view name, std::filesystem::path&) override { see(name); }
+  void text(std::string_view name, std::string&) override { see(name); }
+  void boolean(std::string_view name, bool&) override { see(name); }
+  void audit_mode(std::string_view name, AuditMode&) override { see(name); }
+  void duration(std::string_view name, Milliseconds&, Range) override { see(name); }
+  void size(std::string_view name, std::size_t&, Range) override { see(name); }
+  void optional_size(std::string_view name, std::optional<std::size_t>&, Range) override {
+    see(name);
+  }
+  void count(std::string_view name, std::uint32_t&, Range) override { see(name); }
+  void optional_count(std::string_view name, std::optional<std::uint32_t>&, Range) override {
+    see(name);
+  }
+
+ private:
+  void see(std::string_view name) { found_ = found_ || name == wanted_; }
+
+  std::string_view wanted_;
+  bool found_ = false;
+};
+
 }  // namespace
 
 void visit_settings(ServerConfig& server, SettingVisitor& visitor) {
@@ -105,5 +132,20 @@ void visit_settings(LimitsConfig& limits, SettingVisitor& visitor) {
 }
 
 std::span<const LaterSetting> later_settings() { return kLaterSettings; }
+
+std::string_view home_of_setting(std::string_view name) {
+  Config any;
+  const auto has = [name](auto& section) {
+    NameSeeker seeker(name);
+    visit_settings(section, seeker);
+    return seeker.found();
+  };
+  if (has(any.server)) return "[server]";
+  if (has(any.policy)) return "[policy]";
+  if (has(any.audit)) return "[audit]";
+  if (has(any.models.emplace_back())) return "[[models]]";
+  if (has(any.limits)) return "[limits]";
+  return {};
+}
 
 }  // namespace turnstile::gateway

@@ -52,4 +52,7 @@ struct LaterSetting {
 };
 std::span<const LaterSetting> later_settings();
 
+// Where a setting of this name stands: "[server]", "[[models]]"; empty when there is none.
+std::string_view home_of_setting(std::string_view name);
+
 }  // namespace turnstile::gateway

@@ -3,12 +3,18 @@
 #include <charconv>
 
 #include "gateway/config/quantity.h"
+#include "policy/quantity.h"
+#include "policy/slips.h"
 
 namespace turnstile::gateway {
 namespace {
 
 tl::unexpected<std::string> fail(std::string sentence) {
   return tl::unexpected(std::move(sentence));
+}
+
+std::string perhaps(const std::optional<std::string>& meant) {
+  return meant ? "; perhaps \"" + *meant + "\" was meant" : "";
 }
 
 bool is_in(std::uint64_t value, Range range) { return value >= range.least && value <= range.most; }
@@ -38,7 +44,10 @@ tl::expected<ListenAddress, std::string> parse_listen_address(std::string_view t
 }
 
 bool ListenAddress::is_loopback() const {
-  return is_unix() || host == "localhost" || host == "::1" || host.starts_with("127.");
+  // "127.example.org" is a name.
+  const bool is_127 = host.starts_with("127.") &&
+                      host.find_first_not_of("0123456789.") == std::string::npos;
+  return is_unix() || host == "localhost" || host == "::1" || is_127;
 }
 
 std::string ListenAddress::text() const {
@@ -56,7 +65,10 @@ Assigned assign_address(std::string_view text, ListenAddress& field) {
 
 Assigned assign_duration(std::string_view text, Milliseconds& field, Range ms) {
   const auto duration = parse_duration(text);
-  if (!duration) return fail("must be a duration such as \"800ms\", \"5s\", \"10m\" or \"1h\".");
+  if (!duration) {
+    return fail("must be a duration such as \"800ms\", \"5s\", \"10m\" or \"1h\"" +
+                perhaps(policy::meant_duration(text)) + ".");
+  }
   if (!is_in(static_cast<std::uint64_t>(duration->count()), ms)) {
     return fail("must be between " + duration_text(Milliseconds(ms.least)) + " and " +
                 duration_text(Milliseconds(ms.most)) + ".");
@@ -67,7 +79,10 @@ Assigned assign_duration(std::string_view text, Milliseconds& field, Range ms) {
 
 Assigned assign_size(std::string_view text, std::size_t& field, Range bytes) {
   const auto size = parse_size(text);
-  if (!size) return fail("must be a size such as \"64KiB\", \"4MiB\" or a number of bytes.");
+  if (!size) {
+    return fail("must be a size such as \"64KiB\", \"4MiB\" or a number of bytes" +
+                perhaps(meant_size(text)) + ".");
+  }
   return assign_size(static_cast<std::int64_t>(*size), field, bytes);
 }
 
@@ -81,9 +96,12 @@ Assigned assign_size(std::int64_t number, std::size_t& field, Range bytes) {
 }
 
 Assigned assign_count(std::string_view text, std::uint32_t& field, Range range) {
-  const auto count = parse_count(text);
-  if (!count) return fail("must be a whole number such as 64 or \"2k\".");
-  return assign_count(static_cast<std::int64_t>(*count), field, range);
+  const auto count = policy::parse_count(text);
+  if (!count) {
+    return fail("must be a whole number such as 64 or \"2k\"" +
+                perhaps(policy::meant_count(text)) + ".");
+  }
+  return assign_count(*count, field, range);
 }
 
 Assigned assign_count(std::int64_t number, std::uint32_t& field, Range range) {

@@ -1,6 +1,6 @@
 // suggestion.h: the known name that a mistyped one probably meant.
 //
-// Thread: any; pure. Cost: O(names x length^2), for error messages only.
+// Thread: any; pure. What counts as near says policy/slips.h.
 #pragma once
 
 #include <span>
@@ -9,8 +9,7 @@
 
 namespace turnstile::gateway {
 
-// "; perhaps 'max_body' was meant" when a known name is at most a third of its length away
-// (Levenshtein, with swapped neighbours as one edit); otherwise an empty text.
+// "; perhaps 'max_body' was meant", or an empty text when no known name is near.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace turnstile::gateway

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "policy/long_key.h"
+#include "policy/syntax_message.h"
 
 namespace turnstile::gateway {
 
@@ -22,7 +23,10 @@ tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const s
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    return tl::unexpected(error_at(file, error.source(), std::string(error.description()) + "."));
+    const toml::source_position at = error.source().begin;
+    return tl::unexpected(error_at(
+        file, error.source(),
+        policy::syntax_message(text, error.description(), {at.line, at.column}) + "."));
   }
 }
 

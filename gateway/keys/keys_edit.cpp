@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "gateway/keys/keys_file.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -73,6 +73,10 @@ tl::expected<std::string, std::string> with_key(std::string_view text, const Key
       return tl::unexpected("there is a key with id '" + entry.node.id +
                             "' already; choose another --id.");
     }
+  }
+  if (entries->size() >= kMaxKeys) {
+    return tl::unexpected("there are " + std::to_string(kMaxKeys) +
+                          " keys already, the most that a file may hold; remove some by hand.");
   }
   std::string edited(text);
   if (!edited.empty() && edited.back() != '\n') edited += '\n';

@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "gateway/config/quantity.h"
 #include "gateway/config/suggestion.h"
-#include "gateway/records/timestamp.h"
 #include "gateway/config/toml_text.h"
+#include "gateway/timestamp.h"
+#include "policy/quantity.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -80,8 +80,8 @@ class EntryReader {
     node.queue_requests = read_count("queue_requests", 0, kMaxCount);
     node.requests_per_minute = read_count("requests_per_minute", 0, kMaxPerMinute);
     node.tokens_per_minute = read_count("tokens_per_minute", 0, kMaxPerMinute);
-    node.max_input_tokens = read_count("max_input_tokens", 0, kMaxCount);
-    node.max_output_tokens = read_count("max_output_tokens", 0, kMaxCount);
+    node.max_input_tokens = read_count("max_input_tokens", 1, kMaxCount);
+    node.max_output_tokens = read_count("max_output_tokens", 1, kMaxCount);
     node.max_class = optional_text("max_class");
     node.default_class = optional_text("default_class");
     if (const toml::node* disabled = table_.get("disabled")) {
@@ -141,7 +141,7 @@ class EntryReader {
     std::optional<std::int64_t> value;
     if (const auto* number = node->as_integer()) value = number->get();
     if (const auto* text = node->as_string()) {
-      if (const auto count = parse_count(text->get())) value = static_cast<std::int64_t>(*count);
+      value = policy::parse_count(text->get());
     }
     if (value && *value >= least && *value <= most) return value;
     fail(*node, std::string(name) + " must be a whole number from " + std::to_string(least) +
@@ -219,7 +219,8 @@ tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::str
                (!tables->empty() && !tables->is_homogeneous(toml::node_type::table))) {
       errors.push_back(error_at(file, node.source(), "keys must be written as [[keys]]."));
     } else if (tables->size() > kMaxKeys) {
-      errors.push_back(error_at(file, node.source(), "there are more than 10,000 keys."));
+      errors.push_back(error_at(file, node.source(),
+                                "there are more than " + std::to_string(kMaxKeys) + " keys."));
     } else {
       for (const toml::node& table : *tables) {
         entries.push_back(EntryReader(*table.as_table(), file, errors).read());

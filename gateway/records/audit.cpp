@@ -11,7 +11,7 @@
 #include "gateway/records/coalesce.h"
 #include "gateway/api/json_object.h"
 #include "gateway/records/sha256.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {

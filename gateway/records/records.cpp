@@ -1,7 +1,7 @@
 #include "gateway/records/records.h"
 
 #include "gateway/api/json_object.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 

@@ -8,7 +8,7 @@
 #include "gateway/records/audit_folder.h"
 #include "gateway/records/audit_verify.h"
 #include "gateway/config/quantity.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
 

@@ -12,9 +12,6 @@
 
 namespace turnstile::gateway {
 
-void print_errors(const ConfigFailure& failure, std::ostream& err);
-ExitCode exit_code_of(const ConfigFailure& failure);
-
 // Finds the file (--config, else the default places) and loads it.
 tl::expected<Config, ExitCode> config_of_verb(const std::optional<std::filesystem::path>& given,
                                               const CommandLineOverrides& overrides,

@@ -22,7 +22,7 @@ constexpr std::string_view kConfigText = R"(# turnstile.toml: the machine. 'turn
 listen = "127.0.0.1:8000"          # /v1/*, /tokenize, /detokenize, /health
 admin_listen = "127.0.0.1:8001"    # /metrics, /health
 state_dir = "state"                # audit/, requests.jsonl, events.jsonl
-admin_key_file = "admin.key"
+admin_key_file = "admin.key"       # for routes of a later version; nothing asks for it yet
 
 [policy]
 file = "policies.toml"
@@ -108,6 +108,11 @@ ExitCode run(const InitOptions& options, Surroundings around) {
     around.err << path.string()
                << ": exists already and is not overwritten; choose another folder.\n";
     return ExitCode::No;
+  }
+  // A path that is not UTF-8 cannot stand in a TOML file.
+  if (!read_config(files.front().text, options.folder / "turnstile.toml", {})) {
+    around.err << "--model: the path holds control characters or is not UTF-8; rename it.\n";
+    return ExitCode::Environment;
   }
   fs::create_directories(options.folder, error);
   if (error) {

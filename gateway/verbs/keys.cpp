@@ -10,7 +10,7 @@
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
 #include "gateway/config/suggestion.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"
@@ -86,6 +86,10 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
       return fail(around.err, ExitCode::WrongUsage,
                   "--expires: must be a date such as 2027-02-21, or never.");
     }
+    if (*entry.expires <= *entry.created) {
+      return fail(around.err, ExitCode::WrongUsage,
+                  "--expires: " + *options.expires + " is over; name a day to come, or never.");
+    }
   }
   const auto policy = read_policy_of(*config, around.err);
   if (!policy) return policy.error();
@@ -129,10 +133,7 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
                 text.error() + " 'turnstile init DIR' makes keys.toml and pepper.");
   }
   const auto entries = read_keys(*text, config->policy.keys.string());
-  if (!entries) {
-    print_errors({false, entries.error()}, around.err);
-    return ExitCode::No;
-  }
+  if (!entries) return end_for({false, entries.error()}, around.err);
   std::size_t id_width = 4;
   std::size_t team_width = 6;
   for (const KeyEntry& entry : *entries) {

@@ -6,21 +6,11 @@
 // Thread: main. Tests call the verbs as functions, with a manual clock and string streams.
 #pragma once
 
-#include <iosfwd>
-
-#include "gateway/clock.h"
 #include "gateway/command_line.h"
 #include "gateway/exit_code.h"
-#include "gateway/ids.h"
+#include "gateway/surroundings.h"
 
 namespace turnstile::gateway {
-
-struct Surroundings {
-  std::ostream& out;
-  std::ostream& err;
-  const Clock& clock;
-  RandomSource& random;
-};
 
 ExitCode run(const InitOptions& options, Surroundings around);
 ExitCode run(const ServeOptions& options, Surroundings around);

@@ -1,6 +1,7 @@
 """The end of a server, and what it leaves on disk."""
 import hashlib
 import json
+import resource
 import signal
 import threading
 import time
@@ -118,6 +119,24 @@ requests_per_minute = 0
         for record in lines:
             expected = ["refused"] if record["outcome"] == "refused" else ["admitted", "ended"]
             self.assertEqual(kinds[record["request_id"]], expected, record)
+
+    def test_a_file_at_the_size_limit_of_the_process_is_a_full_disk(self):
+        log = max((self.installation.state_dir() / "audit").glob("audit-*.jsonl"))
+        self.server.wait_idle()
+
+        def limit(size):
+            resource.prlimit(self.server.process.pid, resource.RLIMIT_FSIZE,
+                             (size, resource.RLIM_INFINITY))
+
+        def status():
+            return self.server.complete(self.key, max_tokens=1)[0]
+
+        limit(log.stat().st_size + 2_000)
+        self.addCleanup(limit, resource.RLIM_INFINITY)
+        wait_until(lambda: status() == 503, "new requests are refused")
+        self.assertEqual(self.server.request("GET", "/livez")[0], 200)
+        limit(resource.RLIM_INFINITY)
+        wait_until(lambda: status() == 200, "it serves again")
 
     def test_every_scrape_balances_under_load(self):
         stop = threading.Event()

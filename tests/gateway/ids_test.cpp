@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 #include "tests/support/manual_clock.h"
 
 namespace turnstile::gateway {
@@ -67,6 +67,10 @@ TEST(Timestamp, TextsAndTimesAgreeBothWays) {
   EXPECT_EQ(parse_timestamp("2026-01-01T10:15:03.000123+02:00"), clock.wall());
   EXPECT_EQ(timestamp(*parse_timestamp("2026-02-28")), "2026-02-28T00:00:00.000000Z");
   EXPECT_EQ(timestamp(*parse_timestamp("1969-12-31T23:59:59.5Z")), "1969-12-31T23:59:59.500000Z");
+  // As a key's expiry is written that shall never come: it does not fit 64 bits of nanoseconds.
+  EXPECT_GT(*parse_timestamp("9999-12-31"), clock.wall() + std::chrono::years(100));
+  EXPECT_GT(*parse_timestamp("9999-12-31T23:59:59-23:59"), clock.wall() + std::chrono::years(100));
+  EXPECT_LT(*parse_timestamp("0000-01-01"), clock.wall() - std::chrono::years(100));
   for (const char* bad :
        {"", "2026", "2026-13-01", "2026-02-29", "2026-01-01T", "2026-01-01T00:00:00",
         "2026-01-01T25:00:00Z", "2026-01-01T00:00:00.Z", "2026-01-01x", " 2026-01-01", "24h"}) {

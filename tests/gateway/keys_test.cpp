@@ -10,7 +10,7 @@
 
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 #include "gateway/whole_file.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"
@@ -243,6 +243,20 @@ TEST(KeysFile, EditsThatCannotBeDoneSafelyChangeNothing) {
                                   "\" }]\n";
   ASSERT_TRUE(read_keys(inline_file, "keys.toml"));
   EXPECT_FALSE(with_revoked(inline_file, "carl", false));
+}
+
+TEST(KeysFile, HoldsNoMoreKeysThanItMay) {
+  std::string file;
+  for (std::size_t i = 0; i < kMaxKeys; ++i) {
+    std::string number = std::to_string(i);
+    number.insert(0, 8 - number.size(), '0');
+    file += "[[keys]]\nid = \"k" + number + "\"\npublic = \"" + number +
+            "\"\nteam = \"lab\"\nhash = \"" + hash_text({}) + "\"\n";
+  }
+  SeededRandom random(9);
+  const auto edited = with_key(file, entry_for(make_secret(random), "one-more"));
+  ASSERT_FALSE(edited);
+  EXPECT_TRUE(edited.error().starts_with("there are 10000 keys already")) << edited.error();
 }
 
 struct Files {

@@ -107,6 +107,16 @@ TEST(Init, OverwritesNothing) {
   }
 }
 
+TEST(Init, APathThatCannotStandInAFileIsRefused) {
+  Person person;
+  for (const char* name : {"a\nb.gguf", "a\x1b[2J.gguf", "a\xff.gguf"}) {
+    const fs::path model = person.folder.write(name, "GGUF");
+    EXPECT_EQ(person.run(InitOptions{person.home(), model}), ExitCode::Environment);
+    EXPECT_EQ(person.err.substr(0, 8), "--model:") << person.err;
+    EXPECT_FALSE(fs::exists(person.home()));
+  }
+}
+
 TEST(KeysVerbs, ACreatedKeyWorksUntilItIsRevoked) {
   Person person;
   person.init();
@@ -137,8 +147,13 @@ TEST(KeysVerbs, ExpiryIsADateOrNever) {
   EXPECT_EQ(person.ask(secret).error().why, AuthFailure::Expired);
   EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "b", {}, "never"}),
             ExitCode::Done);
-  EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "c", {}, "soon"}),
-            ExitCode::WrongUsage);
+  for (const char* wrong : {"soon", "2025-12-31"}) {
+    EXPECT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "c", {}, wrong}),
+              ExitCode::WrongUsage) << wrong;
+  }
+  ASSERT_EQ(person.run(KeysCreateOptions{person.config(), "lab", "d", {}, "9999-12-31"}),
+            ExitCode::Done);
+  EXPECT_TRUE(person.ask(person.secret()));
 }
 
 TEST(KeysVerbs, MistakesAreNamedAndChangeNothing) {

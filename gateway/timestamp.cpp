@@ -1,11 +1,17 @@
-#include "gateway/records/timestamp.h"
+#include "gateway/timestamp.h"
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 
 namespace turnstile::gateway {
 namespace {
+
+using std::chrono::sys_days;
+
+// Whole years of what 64 bits of nanoseconds around 1970 hold.
+constexpr sys_days kFirstDay{std::chrono::year(1678) / 1 / 1};
+constexpr sys_days kLastDay{std::chrono::year(2261) / 12 / 31};
 
 void put(char* at, std::uint64_t value, int digits) {
   for (int i = digits - 1; i >= 0; --i) {
@@ -103,7 +109,7 @@ std::optional<WallTime> parse_timestamp(std::string_view text) {
   const year_month_day date{year(*year_number), month(static_cast<unsigned>(*month_number)),
                             day(static_cast<unsigned>(*day_number))};
   if (!date.ok()) return std::nullopt;
-  const WallTime midnight{sys_days{date}};
+  const WallTime midnight{std::clamp(sys_days{date}, kFirstDay, kLastDay)};
   if (text.empty()) return midnight;
 
   if (!take(text, "Tt ")) return std::nullopt;
