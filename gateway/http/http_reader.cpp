@@ -35,6 +35,15 @@ bool equals_in_any_case(std::string_view text, std::string_view other) {
                         beast::string_view(other.data(), other.size()));
 }
 
+// In what the parser leaves unread, a line of the framing that is not complete.
+bool has_bare_line_feed(std::string_view unread) {
+  for (std::size_t at = unread.find('\n'); at != std::string_view::npos;
+       at = unread.find('\n', at + 1)) {
+    if (at == 0 || unread[at - 1] != '\r') return true;
+  }
+  return false;
+}
+
 // Beast's parser with the callbacks that keep what the gateway needs.
 class Parser final : public http::basic_parser<true> {
  public:
@@ -195,6 +204,12 @@ HttpReader::Step HttpReader::read_body(std::string_view bytes) {
     if (step.consumed == 0) break;
   }
   all.done = !all.refused && state_->parser->is_done();
+  // The parser waits for a carriage return that never comes, until the time for the body is over.
+  if (!all.done && !all.refused && state_->head.is_chunked &&
+      has_bare_line_feed(bytes.substr(all.consumed))) {
+    all.refused = make_error(ApiCode::BadRequest,
+                             "A line of the body's framing ends without a carriage return.");
+  }
   // A full buffer of which the parser takes nothing would stay full until the time is over.
   if (!all.done && !all.refused &&
       bytes.size() - all.consumed >= state_->limits.read_buffer_bytes) {

@@ -8,8 +8,9 @@
 // Only the header fields that the gateway acts on are kept. Their strings live as long as the
 // connection and are reused, so the second request of a connection allocates nothing here.
 //
-// Refused beyond what the guard refuses: chunk extensions, trailers, more chunks or bytes than the
-// limits. Each refusal means: answer and close.
+// Refused beyond what the guard refuses: a line feed without carriage return in the framing of
+// chunks, chunk extensions, trailers, more chunks or bytes than the limits. Each refusal means:
+// answer and close.
 //
 // Thread:    I/O. A pure function of the bytes: no socket, no clock.
 // Cost:      one pass; the body is copied once and grows as bytes arrive, never by what a client

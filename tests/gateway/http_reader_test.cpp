@@ -149,6 +149,30 @@ TEST(HttpReader, AFullBufferInsideALineOfTheFramingIsRefused) {
   }
 }
 
+// And refused at once: the parser itself waits for the carriage return.
+TEST(HttpReader, ALineFeedAloneInTheFramingOfChunksIsRefused) {
+  const std::string head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string rows[] = {
+      "3\n",
+      "3\nhel",
+      "3\nhel\r\n0\r\n\r\n",
+      "\n3\r\n",
+      "3\r\nhel\n",
+      "3\r\nhel\n0\r\n\r\n",
+      "3\r\nhel\r\n2\nlo",
+      "3\r\nhel\r\n0\n",
+      "3\r\nhel\r\n0\n\n",
+      "3\r\nhel\r\n0\r\n\n",
+      "3;a=b\n",
+      "3\r\nhel\r\n0\r\nTrailer: x\n",
+  };
+  for (const std::string& row : rows) expect_outcome(head + row, ApiCode::BadRequest, false);
+  // Line feeds of the text are the text's.
+  expect_outcome(head + "3\r\n\n\r\n\r\n1\r\n\n\r\n0\r\n\r\n", std::nullopt, true, "\n\r\n\n");
+  expect_outcome("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n\n\n\n", std::nullopt,
+                 false);
+}
+
 TEST(HttpReader, ARequestLineWithoutEndIsAnUriThatIsTooLong) {
   EXPECT_EQ(read_in_two("GET /" + std::string(60'000, 'a'), 0).refused, ApiCode::UriTooLong);
 }
