@@ -1,31 +1,23 @@
 #include "gateway/cache_salt.h"
 
-#include <array>
-#include <cassert>
-#include <cstdint>
-
-#include <openssl/evp.h>
+#include <cstddef>
 
 namespace turnstile::gateway {
 
-engine::CacheSalt cache_salt(std::string_view team,
-                             const std::optional<std::string>& client_salt) {
+engine::CacheSalt CacheSalts::of(std::string_view team,
+                                 const std::optional<std::string>& client_salt) {
   // Names of teams hold no zero byte; the second one tells an empty salt from none.
-  std::string text(team);
-  text += '\0';
+  text_ = team;
+  text_ += '\0';
   if (client_salt) {
-    text += '\0';
-    text += *client_salt;
+    text_ += '\0';
+    text_ += *client_salt;
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned digest_bytes = 0;
-  const int ok = EVP_Digest(text.data(), text.size(), digest.data(), &digest_bytes, EVP_sha256(),
-                            nullptr);
-  assert(ok == 1 && digest_bytes == 32 && "SHA-256 of bytes in memory cannot fail");
+  const Sha256Digest digest = sha256_.digest(text_);
   engine::CacheSalt salt;
-  for (int i = 0; i < 8; ++i) {
-    salt.high = salt.high << 8 | digest[static_cast<std::size_t>(i)];
-    salt.low = salt.low << 8 | digest[static_cast<std::size_t>(i) + 8];
+  for (std::size_t i = 0; i < 8; ++i) {
+    salt.high = salt.high << 8 | digest[i];
+    salt.low = salt.low << 8 | digest[i + 8];
   }
   return salt;
 }

@@ -9,9 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "gateway/api/answer_lines.h"
 #include "gateway/authenticate.h"
-#include "gateway/cache_salt.h"
 #include "gateway/engine_requests.h"
 #include "gateway/entry_check.h"
 #include "gateway/api/generation_limits.h"
@@ -41,12 +39,12 @@ RequestRecord begin_record(const Session& session, const RouteMatch& route,
 }
 
 // What admission decides on: how much is asked, and what the cache may save of it.
-policy::TokenFacts token_facts(const SpineContext& context, const GenerationRequest& request,
+policy::TokenFacts token_facts(SpineContext& context, const GenerationRequest& request,
                                const policy::Resolved& resolved,
                                const std::vector<TokenIds>& prompts, Api api,
                                std::optional<policy::Duration> client_deadline) {
   policy::TokenFacts facts;
-  const engine::CacheSalt salt = cache_salt(resolved.team, request.cache_salt);
+  const engine::CacheSalt salt = context.salts.of(resolved.team, request.cache_salt);
   for (const TokenIds& prompt : prompts) {
     const auto tokens = static_cast<std::int64_t>(prompt.size());
     facts.prompt_tokens += tokens;
@@ -84,8 +82,7 @@ Awaitable<std::optional<RequestEnd>> wait_for_permit(Session& session, LiveReque
 
 // 10 and 11. Until the engine is done or something ends the request. Sends as tokens come.
 Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequest& live,
-                               TokenStream& stream, const GenerationLimits& limits,
-                               std::string_view header_lines) {
+                               TokenStream& stream, const GenerationLimits& limits) {
   const policy::Duration comment_after = context.limits.stream_wait_comment;
   policy::Instant last_sent = limits.dispatched;
   for (;;) {
@@ -104,7 +101,7 @@ Awaitable<RequestEnd> generate(Session& session, SpineContext& context, LiveRequ
           co_return went_well ? RequestEnd::completed() : RequestEnd::engine_fault();
         }
         if (stream.pending().empty()) break;
-        if (!session.has_answered()) session.begin_stream(header_lines);
+        if (!session.has_answered()) session.begin_stream();
         session.send_events(stream.pending());
         stream.pending().clear();
         session.flush();
@@ -150,29 +147,26 @@ void end_uncounted(Session& session, SpineContext& context, LiveRequest& live,
   context.metrics.on_arrived(record);
   finish_record(record, end, false, context);
   if (!end.client_is_here()) return session.hang_up();
-  session.respond_error(end.error(names, record),
-                        answer_lines(record.service_class, record.policy_revision,
-                                     context.admission.rate_view(context.clock.now(),
-                                                                 record.key_id)));
+  session.respond_error(end.error(names, record));
 }
 
 void write_answer(Session& session, TokenStream& stream, const LiveRequest& live,
-                  const RequestRecord& record, std::string_view header_lines) {
+                  const RequestRecord& record) {
   const Explained explained = explain(record);
   std::string out;
   if (!stream.is_streamed()) {
     stream.append_body(out, live.usage(), explained);
-    return session.respond(200, "application/json", header_lines, out);
+    return session.respond(200, "application/json", {}, out);
   }
-  if (!session.has_answered()) session.begin_stream(header_lines);
+  if (!session.has_answered()) session.begin_stream();
   stream.append_end(stream.pending(), live.usage(), explained);
   session.send_events(stream.pending());
   session.end_stream();
   session.flush();
 }
 
-void write_error(Session& session, const ApiError& error, std::string_view header_lines) {
-  if (!session.has_answered()) return session.respond_error(error, header_lines);
+void write_error(Session& session, const ApiError& error) {
+  if (!session.has_answered()) return session.respond_error(error);
   std::string out;
   append_error_event(out, error, session.request_id());
   out += kSseDone;
@@ -187,8 +181,9 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   // 5. auth: whose key is it? The body of a stranger is never read.
   const auto principal = authenticate(session, context);
   if (!principal) co_return session.respond_error(principal.error());
+  session.standing_lines().begin(principal->key_id);
   RequestRecord record = begin_record(session, route, *principal);
-  InvalidRequest invalid(session, context, principal->key_id);
+  const InvalidRequest invalid(session, context);
 
   // 6. The body, within its limits, becomes a request.
   if (auto refused = check_before_body(session.head(), context)) co_return invalid.answer(*refused);
@@ -225,6 +220,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
                          .service_class = asked.param};
   if (!resolved) co_return refuse(session, context, record, resolved.error(), names);
   record.set_resolved(*resolved);
+  session.standing_lines().set(resolved->class_name, resolved->revision);
   if (!request->model.empty()) record.model = request->model;
 
   //    Text becomes tokens. A long one takes a place before it costs anything.
@@ -259,9 +255,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   std::optional<RequestEnd> end;
   if (!session.receive()) end = RequestEnd::client_gone();
   if (!end) end = co_await wait_for_permit(session, live);
-  const std::string header_lines =
-      answer_lines(record.service_class, record.policy_revision,
-                   context.admission.rate_view(context.clock.now(), principal->key_id));
+  session.standing_lines().keep_rates(context);
 
   // 9. The engine. From here on the request holds a permit and its record begins with `admitted`.
   ResponseFormat format(*request, record.request_id, record.model,
@@ -285,7 +279,7 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   if (!end) {
     const GenerationLimits limits{resolved->timeouts, context.limits.request_timeout,
                                   *record.dispatched, facts.prompt_tokens};
-    end = co_await generate(session, context, live, stream, limits, header_lines);
+    end = co_await generate(session, context, live, stream, limits);
   }
   if (!end->is_completed()) live.cancel();
   co_await wait_for_engine(session, live);
@@ -294,10 +288,8 @@ Awaitable<void> complete(Session& session, SpineContext& context, RouteMatch rou
   live.release(end->end_kind());
   record.finish_reason = end->is_completed() ? stream.finish_reason() : std::string_view();
   finish_record(record, *end, session.has_answered(), context);
-  if (end->is_completed()) co_return write_answer(session, stream, live, record, header_lines);
-  if (end->client_is_here()) {
-    co_return write_error(session, end->error(names, record), header_lines);
-  }
+  if (end->is_completed()) co_return write_answer(session, stream, live, record);
+  if (end->client_is_here()) co_return write_error(session, end->error(names, record));
   session.hang_up();
 }
 

@@ -6,7 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "gateway/cache_salt.h"
 #include "gateway/live_request.h"
 #include "gateway/spine_context.h"
 
@@ -41,7 +40,7 @@ std::vector<engine::Request> engine_requests(SpineContext& context, const LiveRe
   shared.stop = request.stop;
   shared.stop.max_tokens = static_cast<std::uint32_t>(live.record().dispatch->max_tokens);
   shared.skip_special_tokens = request.skip_special_tokens;
-  shared.salt = cache_salt(resolved.team, request.cache_salt);
+  shared.salt = context.salts.of(resolved.team, request.cache_salt);
   shared.priority = static_cast<std::int32_t>(resolved.class_index);
   shared.deadline = first_token_due(context, live.record(), resolved, client_deadline);
   shared.token_gap_ms =

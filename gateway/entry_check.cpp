@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "gateway/api/answer_lines.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 
@@ -105,18 +104,9 @@ std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
   return context.tickets.read(head.ticket);
 }
 
-std::string lines_of_key(const SpineContext& context, std::string_view key_id) {
-  const policy::Instant now = context.clock.now();
-  const auto resolved = context.admission.resolve(
-      now, {.key_id = key_id, .requested_class = std::nullopt, .model = std::nullopt});
-  const std::string_view service_class = resolved ? resolved->class_name : std::string_view();
-  return answer_lines(service_class, context.admission.policy().revision,
-                      context.admission.rate_view(now, key_id));
-}
-
 void InvalidRequest::answer(const ApiError& error) const {
   context_.metrics.on_invalid(to_string(error.code));
-  session_.respond_error(error, lines_of_key(context_, key_id_));
+  session_.respond_error(error);
 }
 
 }  // namespace turnstile::gateway

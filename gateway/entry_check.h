@@ -48,15 +48,11 @@ tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const Req
 std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
                                               const SpineContext& context);
 
-// The lines that every answer of a generating route carries, when the request itself has not got as
-// far as a class: then it is the one that the key would get.
-std::string lines_of_key(const SpineContext& context, std::string_view key_id);
-
-// Answers invalid requests of one key.
+// Answers invalid requests.
 class InvalidRequest {
  public:
-  InvalidRequest(Session& session, SpineContext& context, std::string_view key_id)
-      : session_(session), context_(context), key_id_(key_id) {}
+  InvalidRequest(Session& session, SpineContext& context)
+      : session_(session), context_(context) {}
 
   void answer(const ApiError& error) const;
   // Absent: the client is gone and nobody is there to answer.
@@ -67,7 +63,6 @@ class InvalidRequest {
  private:
   Session& session_;
   SpineContext& context_;
-  std::string_view key_id_;
 };
 
 }  // namespace turnstile::gateway

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gateway/authenticate.h"
-#include "gateway/entry_check.h"
 #include "gateway/api/generation_response.h"
 #include "gateway/health.h"
 #include "gateway/session.h"
@@ -83,10 +82,10 @@ Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch
     co_return session.respond_error(make_error(ApiCode::NotFound, "There is no such route."));
   }
   if (!route.allows(session.head().method)) {
-    std::string lines = "allow: " + std::string(route.allowed) + "\r\n";
-    if (route.generates()) lines += lines_of_key(context, principal.key_id);
+    if (route.generates()) session.standing_lines().begin(principal.key_id);
     co_return session.respond_error(
-        make_error(ApiCode::MethodNotAllowed, "This route does not know the method."), lines);
+        make_error(ApiCode::MethodNotAllowed, "This route does not know the method."),
+        "allow: " + std::string(route.allowed) + "\r\n");
   }
   switch (route.route) {
     case Route::Health:

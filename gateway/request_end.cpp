@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "gateway/api/answer_lines.h"
-#include "gateway/entry_check.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 
@@ -105,12 +103,7 @@ void refuse(Session& session, SpineContext& context, RequestRecord& record,
   } else {
     context.metrics.on_invalid(end.code());
   }
-  const std::string lines =
-      record.service_class.empty()
-          ? lines_of_key(context, record.key_id)
-          : answer_lines(record.service_class, record.policy_revision,
-                         context.admission.rate_view(context.clock.now(), record.key_id));
-  session.respond_error(end.error(names, record), lines);
+  session.respond_error(end.error(names, record));
 }
 
 Explained explain(const RequestRecord& record) {

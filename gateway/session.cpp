@@ -98,10 +98,6 @@ Awaitable<bool> Session::read_head() {
   deadline_.set(context_.clock.now() +
                 (requests_ == 0 ? limits.header_timeout : limits.keep_alive_timeout));
   for (;;) {
-    if (!has_begun && !unread().empty()) {
-      has_begun = true;
-      deadline_.set(context_.clock.now() + limits.header_timeout);
-    }
     HttpReader::Step step = reader_.read_head(unread());
     consume(step.consumed);
     if (step.done || step.refused) {
@@ -117,6 +113,10 @@ Awaitable<bool> Session::read_head() {
     }
     if (read_into_buffer()) continue;
     if (gone_) co_return false;
+    if (!has_begun && !unread().empty()) {
+      has_begun = true;
+      deadline_.set(context_.clock.now() + limits.header_timeout);
+    }
     const EventKind event = co_await mailbox_.next();
     if (event == EventKind::Shutdown) co_return false;
     if (event == EventKind::Deadline) {
@@ -139,6 +139,7 @@ void Session::begin_request() {
   body_is_read_ = !reader_.head().has_body();
   has_answered_ = false;
   request_id_ = context_.ids.next(context_.clock.wall());
+  standing_lines_.end();
   deadline_.clear();
   for (const EventKind kind :
        {EventKind::Dispatched, EventKind::Refused, EventKind::Progress, EventKind::KeyRevoked}) {
@@ -169,13 +170,16 @@ Awaitable<void> Session::answer_request() {
   if (!body_is_read_) keep_alive_ = false;
 }
 
+policy::Duration Session::time_for_body() const {
+  const LimitsConfig& limits = context_.limits;
+  const std::uint64_t most = head().content_length.value_or(limits.max_body_bytes);
+  return limits.body_timeout +
+         std::chrono::milliseconds(most * 1000 / limits.body_bytes_per_second);
+}
+
 Awaitable<tl::expected<void, std::optional<ApiError>>> Session::read_body() {
   using Failed = tl::unexpected<std::optional<ApiError>>;
   if (body_is_read_) co_return tl::expected<void, std::optional<ApiError>>();
-  const LimitsConfig& limits = context_.limits;
-  const std::uint64_t most = head().content_length.value_or(limits.max_body_bytes);
-  const std::chrono::milliseconds allowance(most * 1000 / limits.body_bytes_per_second);
-  deadline_.set(context_.clock.now() + limits.body_timeout + allowance);
   if (head().expects_continue && unread().empty()) {
     send("HTTP/1.1 100 Continue\r\n\r\n");
     flush();
@@ -187,6 +191,7 @@ Awaitable<tl::expected<void, std::optional<ApiError>>> Session::read_body() {
     if (step.done) break;
     if (read_into_buffer()) continue;
     if (gone_) co_return Failed(std::nullopt);
+    if (!deadline_.is_set()) deadline_.set(context_.clock.now() + time_for_body());
     const EventKind event = co_await mailbox_.next();
     switch (event) {
       case EventKind::Deadline: co_return Failed(client_was_slow());
@@ -231,46 +236,47 @@ std::string_view Session::unread() const {
 
 void Session::consume(std::size_t bytes) { input_begin_ += bytes; }
 
-void Session::respond(int status, std::string_view content_type, std::string_view header_lines,
-                      std::string_view body) {
+// The lines that every answer has.
+ResponseHead Session::begin_answer(int status, std::string_view content_type) {
   assert(!has_answered_ && "a request is answered once");
   has_answered_ = true;
-  is_chunked_answer_ = false;
-  if (!body_is_read_) keep_alive_ = false;
   note_unsent();
   ResponseHead answer(outbox_, status);
   answer.add("date", context_.date.at(context_.clock.wall()));
   answer.add("content-type", content_type);
   answer.add("x-request-id", request_id_);
-  answer.add_block(header_lines);
+  standing_lines_.append_to(outbox_, context_);
+  return answer;
+}
+
+void Session::end_answer(ResponseHead& answer, std::string_view body) {
+  is_chunked_answer_ = false;
+  if (!body_is_read_) keep_alive_ = false;
   answer.end_with_length(body.size(), keep_alive_);
   if (head().method != Method::Head) outbox_ += body;
   flush();
 }
 
-void Session::respond_error(const ApiError& error, std::string_view header_lines) {
-  std::string lines(header_lines);
-  for (const auto& [name, value] : error_headers(error)) {
-    lines += name;
-    lines += ": ";
-    lines += value;
-    lines += "\r\n";
-  }
-  respond(error.status(), kJsonType, lines, error_body(error, request_id_));
+void Session::respond(int status, std::string_view content_type, std::string_view header_lines,
+                      std::string_view body) {
+  ResponseHead answer = begin_answer(status, content_type);
+  answer.add_block(header_lines);
+  end_answer(answer, body);
 }
 
-void Session::begin_stream(std::string_view header_lines) {
-  assert(!has_answered_ && "a request is answered once");
-  has_answered_ = true;
+void Session::respond_error(const ApiError& error, std::string_view header_lines) {
+  const std::string body = error_body(error, request_id_);
+  ResponseHead answer = begin_answer(error.status(), kJsonType);
+  answer.add_block(header_lines);
+  append_error_lines(outbox_, error);
+  end_answer(answer, body);
+}
+
+void Session::begin_stream() {
   is_chunked_answer_ = !head().is_http_1_0;
   if (!is_chunked_answer_) keep_alive_ = false;
-  note_unsent();
-  ResponseHead answer(outbox_, 200);
-  answer.add("date", context_.date.at(context_.clock.wall()));
-  answer.add("content-type", "text/event-stream; charset=utf-8");
+  ResponseHead answer = begin_answer(200, "text/event-stream; charset=utf-8");
   answer.add("cache-control", "no-cache");
-  answer.add("x-request-id", request_id_);
-  answer.add_block(header_lines);
   if (is_chunked_answer_) {
     answer.end_chunked(keep_alive_);
   } else {
@@ -323,6 +329,10 @@ void Session::flush() {
     outbox_.erase(0, outbox_sent_);
     outbox_sent_ = 0;
   }
+  if (unsent_bytes() == 0) {
+    above_soft_since_.reset();
+    return;
+  }
   const policy::Instant now = context_.clock.now();
   if (unsent_bytes() < before) last_progress_ = now;
   if (unsent_bytes() <= context_.limits.stream_soft_bytes) {
@@ -351,6 +361,10 @@ bool Session::reader_is_too_slow(policy::Instant now) const {
 // True when the client has taken everything.
 Awaitable<bool> Session::flush_all() {
   flush();
+  if (unsent_bytes() == 0) {
+    deadline_.clear();
+    co_return !gone_;
+  }
   // The answer is complete, so its size is no sign of a slow reader any more: only a stall is, or a
   // reader that takes bytes more slowly than a sender may send them. Its permit is back already, so
   // who reads one byte now and then would pile up answers for nothing.

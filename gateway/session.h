@@ -32,6 +32,7 @@
 #include "gateway/http/response_head.h"
 #include "gateway/http/routes.h"
 #include "gateway/spine_context.h"
+#include "gateway/standing_lines.h"
 
 namespace turnstile::gateway {
 
@@ -64,11 +65,13 @@ class Session final : private ConnectionSink {
   bool receive();
   bool is_gone() const { return gone_; }
 
-  // The answer. `header_lines` are complete "name: value\r\n" lines.
+  // The answer. `header_lines` are complete "name: value\r\n" lines, beside those that the answer
+  // to this request has in any case.
+  StandingLines& standing_lines() { return standing_lines_; }
   void respond(int status, std::string_view content_type, std::string_view header_lines,
                std::string_view body);
   void respond_error(const ApiError& error, std::string_view header_lines = {});
-  void begin_stream(std::string_view header_lines);
+  void begin_stream();
   void send_events(std::string_view events);  // whole server-sent events, one write
   void end_stream();
   bool has_answered() const { return has_answered_; }
@@ -97,6 +100,9 @@ class Session final : private ConnectionSink {
   Awaitable<bool> let_others_pass();
   Awaitable<void> linger();
   void begin_request();
+  policy::Duration time_for_body() const;
+  ResponseHead begin_answer(int status, std::string_view content_type);
+  void end_answer(ResponseHead& answer, std::string_view body);
   void send(std::string_view bytes);
   void note_unsent();
   std::string_view unread() const;
@@ -111,6 +117,7 @@ class Session final : private ConnectionSink {
   HttpReader reader_;
   std::string request_id_;
   KnownKey known_key_;
+  StandingLines standing_lines_;
   std::optional<policy::Instant> handshake_began_;
 
   std::unique_ptr<char[]> input_;  // LimitsConfig::read_buffer_bytes

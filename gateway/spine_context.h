@@ -12,6 +12,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "gateway/records/audit.h"
 #include "gateway/http/body_budget.h"
+#include "gateway/cache_salt.h"
 #include "gateway/clock.h"
 #include "gateway/config/config.h"
 #include "gateway/deadlines.h"
@@ -59,6 +60,7 @@ struct SpineContext {
 
   HttpDate date{};
   TicketTexts tickets{};
+  CacheSalts salts{};
   PrefixHints prefixes{};
   bool engine_has_failed = false;    // its requests were told
   std::size_t open_requests = 0;     // from a complete header to a written answer

@@ -91,7 +91,7 @@ class TokensTask final : public TextTask {
 
 Awaitable<void> answer_tokens(Session& session, SpineContext& context, const Principal& principal,
                               Route route) {
-  const InvalidRequest invalid(session, context, principal.key_id);
+  const InvalidRequest invalid(session, context);
   if (auto refused = check_before_body(session.head(), context)) co_return invalid.answer(*refused);
   const auto charge =
       context.bodies.try_charge(principal.team, declared_body_bytes(session.head(), context));

@@ -115,6 +115,16 @@ tl::expected<Resolved, Refusal> Admission::resolve(Instant, const Ask& ask) cons
                          state_->principals.find(ask.key_id), ask);
 }
 
+std::string_view Admission::class_for(std::string_view key_id) const {
+  const PolicySet& policy = *state_->policy;
+  const Principals& principals = state_->principals;
+  const KeyState* key = principals.find(key_id);
+  const ClassIndex index =
+      key == nullptr ? policy.fallback_class
+                     : class_of_path(policy, state_->models, principals.path(*key));
+  return policy.classes[index].name;
+}
+
 std::vector<std::string> Admission::models_for(std::string_view key_id) const {
   std::vector<std::string> aliases;
   const KeyState* key = state_->principals.find(key_id);

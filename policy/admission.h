@@ -102,6 +102,10 @@ class Admission {
   // (unknown class name, param "class").
   tl::expected<Resolved, Refusal> resolve(Instant now, const Ask& ask) const;
 
+  // The class that a request of the key would get if it asked for none, also while the key may use
+  // nothing; of an unknown key the class that the policy falls back to.
+  std::string_view class_for(std::string_view key_id) const;
+
   // Aliases that the key may use, best first; empty for an unknown or disabled key.
   std::vector<std::string> models_for(std::string_view key_id) const;
 

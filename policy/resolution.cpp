@@ -92,6 +92,15 @@ bool allows_model(const ConstPath& path, std::string_view alias) {
   });
 }
 
+ClassIndex class_of_path(const PolicySet& policy, const std::vector<Model>& models,
+                         const ConstPath& path) {
+  static const Model kNoModel;
+  const auto first = std::ranges::find_if(
+      models, [&](const Model& model) { return allows_model(path, model.alias); });
+  const Model& model = first == models.end() ? kNoModel : *first;
+  return clamp_class(policy, path, model, default_class(policy, path, model)).effective;
+}
+
 bool path_enabled(const Principals& principals, const KeyState& key) {
   return key.usable && std::ranges::none_of(principals.path(key), [](const Principal* node) {
            return node->rules.disabled;

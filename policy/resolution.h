@@ -28,6 +28,10 @@ tl::expected<Resolved, Refusal> resolve_request(const PolicySet& policy,
                                                 const Principals& principals, const KeyState* key,
                                                 const Ask& ask);
 
+// The class of a request that asks for none, also when the path may use nothing at present.
+ClassIndex class_of_path(const PolicySet& policy, const std::vector<Model>& models,
+                         const ConstPath& path);
+
 // True while the key and everything above it is enabled.
 bool path_enabled(const Principals& principals, const KeyState& key);
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "gateway/api/json_text.h"
+
 namespace turnstile::gateway {
 namespace {
 
@@ -23,10 +25,10 @@ void add_rate(std::string& out, std::string_view what, const policy::RateLine& l
     out += ": ";
   };
   begin("limit");
-  out += std::to_string(line.limit);
+  append_json_int(out, line.limit);
   out += "\r\n";
   begin("remaining");
-  out += std::to_string(std::max<std::int64_t>(0, line.remaining));
+  append_json_int(out, std::max<std::int64_t>(0, line.remaining));
   out += "\r\n";
   begin("reset");
   out += reset_text(line.until_full);
@@ -58,16 +60,16 @@ void add_structured(std::string& out, const policy::RateView& rates) {
   };
   add_items("RateLimit-Policy", [&](std::string_view unit, const policy::RateLine& line) {
     out += ";q=";
-    out += std::to_string(line.limit);
+    append_json_int(out, line.limit);
     out += ";w=60;qu=\"";
     out += unit;
     out += '"';
   });
   add_items("RateLimit", [&](std::string_view, const policy::RateLine& line) {
     out += ";r=";
-    out += std::to_string(std::max<std::int64_t>(0, line.remaining));
+    append_json_int(out, std::max<std::int64_t>(0, line.remaining));
     out += ";t=";
-    out += std::to_string(std::chrono::ceil<std::chrono::seconds>(line.until_full).count());
+    append_json_int(out, std::chrono::ceil<std::chrono::seconds>(line.until_full).count());
   });
 }
 
@@ -86,16 +88,13 @@ std::string reset_text(policy::Duration duration) {
   return text + "s";
 }
 
-std::string answer_lines(std::string_view service_class, std::string_view policy_revision,
-                         const policy::RateView& rates) {
-  std::string out;
-  out.reserve(512);
-  if (!service_class.empty()) add(out, "x-turnstile-class", service_class);
+void append_answer_lines(std::string& out, std::string_view service_class,
+                         std::string_view policy_revision, const policy::RateView& rates) {
+  add(out, "x-turnstile-class", service_class);
   add(out, "x-turnstile-policy", policy_revision);
   if (rates.requests) add_rate(out, "requests", *rates.requests);
   if (rates.tokens) add_rate(out, "tokens", *rates.tokens);
   add_structured(out, rates);
-  return out;
 }
 
 }  // namespace turnstile::gateway

@@ -228,24 +228,27 @@ std::string error_body(const ApiError& error, std::string_view request_id) {
   return out;
 }
 
-HeaderList error_headers(const ApiError& error) {
-  HeaderList headers;
+void append_error_lines(std::string& out, const ApiError& error) {
   const int status = error.status();
-  if (status == 401) headers.emplace_back("www-authenticate", "Bearer");
-  if (status != 429 && status != 503) return headers;
-  headers.reserve(5);
+  if (status == 401) out += "www-authenticate: Bearer\r\n";
+  if (status != 429 && status != 503) return;
   if (error.retry_after) {
-    headers.emplace_back("Retry-After",
-                         std::to_string(rounded_up(*error.retry_after, std::chrono::seconds(1))));
-    headers.emplace_back("retry-after-ms", std::to_string(retry_after_ms(*error.retry_after)));
+    out += "Retry-After: ";
+    append_json_int(out, rounded_up(*error.retry_after, std::chrono::seconds(1)));
+    out += "\r\nretry-after-ms: ";
+    append_json_int(out, retry_after_ms(*error.retry_after));
+    out += "\r\n";
   }
-  if (status == 429) {
-    const bool worth_a_retry = error.retry_after && *error.retry_after <= kLongestRetrySleep;
-    headers.emplace_back("x-should-retry", worth_a_retry ? "true" : "false");
-    headers.emplace_back("x-admission-code", std::string(to_string(error.code)));
-    if (!error.ticket.empty()) headers.emplace_back("x-admission-ticket", error.ticket);
-  }
-  return headers;
+  if (status != 429) return;
+  const bool worth_a_retry = error.retry_after && *error.retry_after <= kLongestRetrySleep;
+  out += worth_a_retry ? "x-should-retry: true\r\n" : "x-should-retry: false\r\n";
+  out += "x-admission-code: ";
+  out += to_string(error.code);
+  out += "\r\n";
+  if (error.ticket.empty()) return;
+  out += "x-admission-ticket: ";
+  out += error.ticket;
+  out += "\r\n";
 }
 
 }  // namespace turnstile::gateway

@@ -15,8 +15,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "policy/verdict.h"
 
@@ -111,12 +109,12 @@ ApiError from_refusal(const policy::Refusal& refusal, const ParamNames& param_na
 void append_error_body(std::string& out, const ApiError& error, std::string_view request_id);
 std::string error_body(const ApiError& error, std::string_view request_id);
 
-// x-admission-code, Retry-After (whole seconds, rounded up), retry-after-ms, x-should-retry and
-// x-admission-ticket for 429, Retry-After for 503; empty for the rest. Names are string literals.
+// The header lines: x-admission-code, Retry-After (whole seconds, rounded up), retry-after-ms,
+// x-should-retry and x-admission-ticket for 429, Retry-After for 503, WWW-Authenticate for 401;
+// nothing for the rest.
 //
 // x-should-retry is false when waiting cannot help or takes over 60 s: older official clients do
 // not sleep that long and would come back at once.
-using HeaderList = std::vector<std::pair<std::string_view, std::string>>;
-HeaderList error_headers(const ApiError& error);
+void append_error_lines(std::string& out, const ApiError& error);
 
 }  // namespace turnstile::gateway

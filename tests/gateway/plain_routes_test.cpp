@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <utility>
 
 #include "gateway/http/routes.h"
 #include "tests/support/spine_world.h"
@@ -73,37 +72,6 @@ TEST(PlainRoutes, KeyThenTargetThenMethod) {
     EXPECT_EQ(answer.header("www-authenticate"), answer.status == 401 ? "Bearer" : "");
     if (answer.status == 405) {
       EXPECT_FALSE(answer.header("allow").empty());
-    }
-  }
-}
-
-// Also where the request did not get as far as a class of its own.
-TEST(GeneratingRoutes, EveryAnswerAfterTheKeySaysClassPolicyAndRates) {
-  SpineWorldOptions options;
-  options.policy =
-      "[depts.main]\n[teams.lab]\ndept = \"main\"\nrequests_per_minute = 600\n"
-      "tokens_per_minute = 0\n";
-  SpineWorld world(options);
-  const std::string path = "/v1/completions";
-  const std::string body = R"({"prompt":"a","max_tokens":1})";
-  const std::string key = "Authorization: Bearer " + world.secret() + "\r\n";
-  const std::pair<std::string, int> cases[] = {
-      {world.post(path, body), 429},
-      {plain("GET", path, key), 405},
-      {world.post(path, "{"), 400},
-      {world.post(path, R"({"prompt":"a","model":"none"})"), 404},
-      {world.post(path, body, 0, "X-Turnstile-Class: royal\r\n"), 400},
-      {world.post(path, body, 0, "Content-Encoding: gzip\r\n"), 415},
-  };
-  for (const auto& [request, status] : cases) {
-    const HttpAnswer answer = ask(world, request);
-    EXPECT_EQ(answer.status, status) << answer.body;
-    EXPECT_EQ(answer.header("x-turnstile-class"), "interactive") << status;
-    EXPECT_EQ(answer.header("x-turnstile-policy"), "r1-00000001") << status;
-    for (const std::string what : {"requests", "tokens"}) {
-      for (const std::string which : {"limit", "remaining", "reset"}) {
-        EXPECT_FALSE(answer.header("x-ratelimit-" + which + "-" + what).empty()) << status;
-      }
     }
   }
 }

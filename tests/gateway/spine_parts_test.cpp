@@ -88,10 +88,15 @@ TEST(GenerationLimits, PrefillThenStallThenTotal) {
 }
 
 TEST(AnswerLines, SayWhatIsLeft) {
+  const auto answer_lines = [](const policy::RateView& shown) {
+    std::string text;
+    append_answer_lines(text, "demo", "r1-00000001", shown);
+    return text;
+  };
   policy::RateView rates;
   rates.tokens = policy::RateLine{
       .node = "team", .limit = 60'000, .remaining = -5, .until_full = 1'150ms};
-  const std::string lines = answer_lines("demo", "r1-00000001", rates);
+  const std::string lines = answer_lines(rates);
   EXPECT_EQ(lines,
             "x-turnstile-class: demo\r\nx-turnstile-policy: r1-00000001\r\n"
             "x-ratelimit-limit-tokens: 60000\r\nx-ratelimit-remaining-tokens: 0\r\n"
@@ -100,8 +105,8 @@ TEST(AnswerLines, SayWhatIsLeft) {
             "RateLimit: \"team-tokens\";r=0;t=2\r\n");
   rates.requests = policy::RateLine{
       .node = "key", .limit = 120, .remaining = 29, .until_full = 500ms};
-  EXPECT_NE(answer_lines("demo", "r1-00000001", rates)
-                .find("RateLimit: \"key-requests\";r=29;t=1, \"team-tokens\";r=0;t=2\r\n"),
+  EXPECT_NE(answer_lines(rates).find(
+                "RateLimit: \"key-requests\";r=29;t=1, \"team-tokens\";r=0;t=2\r\n"),
             std::string::npos);
   EXPECT_EQ(reset_text(0ms), "0ms");
   EXPECT_EQ(reset_text(12ms), "12ms");
@@ -121,11 +126,12 @@ TEST(ResponseHead, ChunksCarryTheirSize) {
 }
 
 TEST(CacheSalt, TellsTeamsAndSaltsApart) {
-  EXPECT_EQ(cache_salt("lab", std::nullopt), cache_salt("lab", std::nullopt));
-  EXPECT_NE(cache_salt("lab", std::nullopt), cache_salt("course", std::nullopt));
-  EXPECT_NE(cache_salt("lab", std::nullopt), cache_salt("lab", ""));
-  EXPECT_NE(cache_salt("lab", "a"), cache_salt("lab", "b"));
-  EXPECT_NE(cache_salt("lab", "x"), cache_salt("labx", ""));
+  CacheSalts salts;
+  EXPECT_EQ(salts.of("lab", std::nullopt), salts.of("lab", std::nullopt));
+  EXPECT_NE(salts.of("lab", std::nullopt), salts.of("course", std::nullopt));
+  EXPECT_NE(salts.of("lab", std::nullopt), salts.of("lab", ""));
+  EXPECT_NE(salts.of("lab", "a"), salts.of("lab", "b"));
+  EXPECT_NE(salts.of("lab", "x"), salts.of("labx", ""));
 }
 
 TEST(ServedModel, ContextIsWhatModelAndCacheAllow) {

@@ -7,6 +7,7 @@
 namespace turnstile::tests {
 
 bool FakeEngine::try_submit(engine::Request request) {
+  if (throws_at_submit) throw std::runtime_error("planted");
   if (open_requests() >= limits_.max_open_requests) return false;
   submitted_.push_back(std::move(request));
   return true;
@@ -49,7 +50,7 @@ std::uint64_t FakeEngine::held_blocks() const {
 bool FakeEngine::step() {
   if (fault_ || !has_work() || reports_out_ == kReports) return false;
   auto report = std::make_unique<gateway::StepReport>();
-  report->began = clock_.now();
+  report->began = clock_.now() - step_time;
   ++reports_out_;
   ++steps_;
   beat();

@@ -65,6 +65,8 @@ class FakeEngine final : public gateway::EnginePort {
   // Shows that it lives without work.
   void beat() { beat_ = clock_.now(); }
   void fail(std::string why) { fault_ = std::move(why); }
+  bool throws_at_submit = false;  // a failure of the server itself
+  policy::Duration step_time{};   // that it says each step took
 
   bool has_work() const;
   std::size_t open_requests() const { return running_.size() + submitted_.size(); }
