@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <limits>
 #include <string_view>
 #include <unordered_set>
 
+#include "engine/loader/finite_values.h"
 #include "engine/memory_text.h"
 
 namespace turnstile::engine {
@@ -144,14 +146,26 @@ void drop_pages(std::span<const std::byte> data) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
-void pack_matrix(FileType type, const PanelMatrix& matrix, const std::byte* file_rows,
+// False when the rows hold something that is not a number.
+bool pack_matrix(FileType type, const PanelMatrix& matrix, std::span<const std::byte> file_rows,
                  std::byte* out, kernels::WorkerPool& pool) {
   const int panels = matrix.panel_count();
+  const std::size_t row_bytes = kernels::file_row_bytes(type, matrix.cols);
+  std::atomic<bool> finite = true;
   pool.run((panels + kPanelsPerItem - 1) / kPanelsPerItem, [&](int item, int) {
     const int begin = item * kPanelsPerItem;
-    kernels::pack_panels(type, file_rows, matrix.rows, matrix.cols, begin,
-                         std::min(begin + kPanelsPerItem, panels), out);
+    const int end = std::min(begin + kPanelsPerItem, panels);
+    const auto rows_before = [&](int panel) {
+      return static_cast<std::size_t>(std::min(panel * kernels::kPanelRows, matrix.rows));
+    };
+    const std::size_t first = rows_before(begin) * row_bytes;
+    if (!are_finite(type, file_rows.subspan(first, rows_before(end) * row_bytes - first))) {
+      finite.store(false, std::memory_order_relaxed);
+      return;
+    }
+    kernels::pack_panels(type, file_rows.data(), matrix.rows, matrix.cols, begin, end, out);
   });
+  return finite.load();
 }
 
 }  // namespace
@@ -196,14 +210,17 @@ tl::expected<Weights, LoadError> Weights::load(const GgufFile& file,
     std::byte* out = weights.arena_.data() + plan.offset;
     Part& part = weights.parts_[i];
     part.present = true;
+    bool finite = false;
     if (needs[i].vector) {
       auto* values = reinterpret_cast<float*>(out);
+      finite = are_finite(plan.type, plan.tensor->data);
       kernels::dequantize_file_row(plan.type, plan.tensor->data.data(), needs[i].cols, values);
       part.values = std::span<const float>(values, static_cast<std::size_t>(needs[i].cols));
     } else {
       part.matrix = PanelMatrix{kernels::panel_type(plan.type), needs[i].rows, needs[i].cols, out};
-      pack_matrix(plan.type, part.matrix, plan.tensor->data.data(), out, pool);
+      finite = pack_matrix(plan.type, part.matrix, plan.tensor->data, out, pool);
     }
+    if (!finite) return wrong_tensor(needs[i].name, "holds infinities or what is not a number");
     if (file.mapped()) drop_pages(plan.tensor->data);
     done_bytes += plan.tensor->data.size();
     if (progress) progress(done_bytes, total_bytes);

@@ -2,7 +2,8 @@
 //
 // A model states which tensors it needs, in the order in which a step reads them; load() checks
 // all of them (present, type, shape, none left over in the file), adds up the sizes with checked
-// arithmetic, and only then allocates. Matrices become panels (kernels/panel.h), vectors become
+// arithmetic, and only then allocates. Whether their numbers are finite is looked at when they are
+// read, each tensor before it is used. Matrices become panels (kernels/panel.h), vectors become
 // floats. The arena is one span of huge pages, so a decode step is one forward sweep through it.
 //
 //   needs:  attn_q   attn_k   ...  ffn_down  ...  output

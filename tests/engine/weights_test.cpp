@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -120,6 +123,59 @@ TEST(Weights, PanelsHoldTheFilesValuesForEveryType) {
   }
 }
 
+// Where a block of each format keeps its floating-point numbers, by the format's specification; the
+// upper two bytes of an F32.
+TEST(Weights, AnInfinityOrNanIsNamedInWhateverBlockItIs) {
+  struct Numbers {
+    GgufType type;
+    std::vector<std::size_t> places;
+    std::uint16_t infinity = 0x7C00;
+  };
+  const Numbers table[] = {
+      {GgufType::F32, {2}, 0x7F80}, {GgufType::BF16, {0}, 0x7F80}, {GgufType::F16, {0}},
+      {GgufType::Q8_0, {0}},        {GgufType::Q4_0, {0}},         {GgufType::Q4_1, {0, 2}},
+      {GgufType::Q5_0, {0}},        {GgufType::Q5_1, {0, 2}},      {GgufType::IQ4_NL, {0}},
+      {GgufType::Q2_K, {80, 82}},   {GgufType::Q3_K, {108}},       {GgufType::Q4_K, {0, 2}},
+      {GgufType::Q5_K, {0, 2}},     {GgufType::Q6_K, {208}},
+  };
+  ASSERT_EQ(std::size(table), std::size(tests::kWeightFormats));
+  constexpr int kRows = 1'051;
+  constexpr int kCols = 256;
+  const std::vector<float> values = ramp(kRows * kCols, 0.5F);
+  kernels::WorkerPool pool(2);
+  const TensorNeed needs[] = {{.name = "m", .rows = kRows, .cols = kCols}};
+  for (const Numbers& numbers : table) {
+    const auto info = engine::find_gguf_type(static_cast<std::uint32_t>(numbers.type));
+    GgufImage image;
+    image.tensors.push_back(
+        {"m", numbers.type, {kCols, kRows}, tests::encode_rows(numbers.type, values)});
+    std::vector<std::byte> bytes = image.serialize();
+    const std::size_t data_bytes = image.tensors[0].bytes.size();
+    const std::size_t data_at = bytes.size() - (data_bytes + 31) / 32 * 32;
+    for (const std::size_t block : {std::size_t{0}, data_bytes / info->block_bytes - 1}) {
+      for (const std::size_t place : numbers.places) {
+        SCOPED_TRACE(std::string(info->name) + " block " + std::to_string(block));
+        std::byte* at = bytes.data() + data_at + block * info->block_bytes + place;
+        std::uint16_t before = 0;
+        std::memcpy(&before, at, sizeof before);
+        for (const int added : {0, 1, 0x8000}) {  // infinity, NaN, minus infinity
+          const auto broken = static_cast<std::uint16_t>(numbers.infinity + added);
+          std::memcpy(at, &broken, sizeof broken);
+          const auto file = engine::GgufFile::parse(bytes);
+          ASSERT_TRUE(file);
+          const auto weights = Weights::load(*file, needs, pool, {});
+          ASSERT_FALSE(weights);
+          EXPECT_EQ(weights.error().where, "tensor m");
+          EXPECT_NE(weights.error().what.find("not a number"), std::string::npos);
+        }
+        std::memcpy(at, &before, sizeof before);
+      }
+    }
+    const auto file = engine::GgufFile::parse(bytes);
+    EXPECT_TRUE(Weights::load(*file, needs, pool, {})) << "as it was";
+  }
+}
+
 TEST(Weights, ProgressRisesToTheTotal) {
   const std::vector<std::byte> bytes = tests::random_llama({}, 3).serialize();
   const auto file = engine::GgufFile::parse(bytes);
@@ -202,6 +258,12 @@ TEST(Weights, WrongTensorsAreNamed) {
                                   tests::encode_rows(GgufType::F32, ramp(9, 10.0F))});
        },
        "tensor rope_freqs.weight", "has shape [9]"},
+      {"a norm that is not a number",
+       [](GgufImage& image) {
+         image.tensor("blk.1.ffn_norm.weight").bytes = tests::encode_rows(
+             GgufType::F32, std::vector<float>(64, std::numeric_limits<float>::quiet_NaN()));
+       },
+       "tensor blk.1.ffn_norm.weight", "not a number"},
       {"a rope factor of zero",
        [](GgufImage& image) {
          image.tensors.push_back({"rope_freqs.weight", GgufType::F32, {8},
