@@ -1,10 +1,10 @@
 #include "policy/policy_document.h"
 
 #include <algorithm>
-#include <toml++/toml.h>
 
 #include "policy/long_key.h"
 #include "policy/syntax_message.h"
+#include "policy/toml_library.h"
 
 namespace turnstile::policy {
 namespace {
@@ -73,6 +73,8 @@ tl::expected<DocumentValue, SyntaxError> parse_document(std::string_view text) {
   } catch (const toml::parse_error& error) {
     const Position at = position(error.source());
     return tl::unexpected(SyntaxError{at, syntax_message(text, error.description(), at)});
+  } catch (const UnreadText&) {
+    return tl::unexpected(error_of_unread_text(text));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "policy/syntax_message.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 
 namespace turnstile::policy {
@@ -16,6 +17,11 @@ std::string_view next_row(std::string_view& text) {
 std::string_view row_of(std::string_view text, std::int64_t line) {
   while (--line > 0) next_row(text);
   return next_row(text);
+}
+
+bool begins_a_key(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '"' ||
+         c == '\'';
 }
 
 // "[name]", "[[name]]", "[name.part]" or "[whole.name]".
@@ -75,6 +81,20 @@ std::string syntax_message(std::string_view text, std::string_view description, 
   message += description.starts_with(kBegin) ? description.substr(kBegin.size()) : description;
   message += first_definition(text, description, at);
   return message;
+}
+
+SyntaxError error_of_unread_text(std::string_view text) {
+  Position at;
+  for (std::string_view rest = text; !rest.empty(); ++at.line) {
+    const std::string_view row = next_row(rest);
+    const std::size_t open = row.find_first_not_of(" \t");
+    if (open == std::string_view::npos || row[open] != '[') continue;
+    const std::size_t name = std::min(row.find_first_not_of("[ \t", open), row.size());
+    if (name < row.size() && begins_a_key(row[name])) continue;
+    at.column = static_cast<std::int64_t>(name) + 1;
+    return {at, "a table header needs a name, as in [NAME]"};
+  }
+  return {Position{}, "cannot read this text as TOML"};
 }
 
 }  // namespace turnstile::policy

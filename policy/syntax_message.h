@@ -16,4 +16,8 @@ namespace turnstile::policy {
 // `description`: the library's sentence about the place `at` of `text`. Without a final full stop.
 std::string syntax_message(std::string_view text, std::string_view description, Position at);
 
+// Of a text at which the library gave up without a place (toml_library.h): the first header without
+// a name, which may be a line of an array above the one that was meant.
+SyntaxError error_of_unread_text(std::string_view text);
+
 }  // namespace turnstile::policy

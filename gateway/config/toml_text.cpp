@@ -27,6 +27,11 @@ tl::expected<toml::table, ConfigError> parse_toml(std::string_view text, const s
     return tl::unexpected(error_at(
         file, error.source(),
         policy::syntax_message(text, error.description(), {at.line, at.column}) + "."));
+  } catch (const policy::UnreadText&) {
+    const policy::SyntaxError error = policy::error_of_unread_text(text);
+    return tl::unexpected(ConfigError{file, static_cast<std::uint32_t>(error.at.line),
+                                      static_cast<std::uint32_t>(error.at.column),
+                                      error.message + "."});
   }
 }
 

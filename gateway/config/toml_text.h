@@ -3,7 +3,7 @@
 // Included by the readers of turnstile.toml and keys.toml only: toml++ is a heavy header.
 //
 // Limits: a file over kMaxTomlBytes or a key of too many parts (policy/long_key.h) is refused
-// before it is parsed.
+// before it is parsed; what the library gives up on is an error too (policy/toml_library.h).
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include <tl/expected.hpp>
-#include <toml++/toml.h>
 
 #include "gateway/config/config.h"
+#include "policy/toml_library.h"
 
 namespace turnstile::gateway {
 

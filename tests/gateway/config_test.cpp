@@ -198,6 +198,7 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
       {"[server\n", "t.toml:1:8: error: "},
       {"a = 1\na = 2\n", "t.toml:2:5: error: cannot read this key-value pair: cannot redefine"
                            " existing integer 'a' (line 1)."},
+      {"[server]\n[\n", "t.toml:2:2: error: a table header needs a name, as in [NAME]."},
       {"[server]\nlisten = \"a\n", "t.toml:2:12: error: a text is not closed where its line ends."},
       {"[server]\nmax_num_seqs = 4\n",
        "t.toml:2:1: error: server.max_num_seqs does not stand here: it is a setting of [[models]]."},

@@ -203,6 +203,7 @@ TEST(KeyStore, EachMistakeInTheFileIsNamedWithItsPlace) {
       {"keys = 3\n", "keys.toml:1:8: error: keys must be written as [[keys]]."},
       {"[keyz]\n", "keys.toml:1:2: error: keyz is not known here"},
       {"[[keys\n", "keys.toml:1:"},
+      {base + "[[\n", "keys.toml:7:3: error: a table header needs a name"},
   };
   for (const auto& [text, expected] : table) {
     const auto store = KeyStore::from_text(text, kPepper);

@@ -76,6 +76,17 @@ TEST(PolicyMessage, NamesTheOtherLine) {
   });
 }
 
+// The library would end the process in an assert.
+TEST(PolicyMessage, HeadersWithoutANameEndNothing) {
+  const std::string note = " a table header needs a name, as in [NAME]";
+  expect_errors({
+      {"[\n", "1:2" + note},
+      {"[depts.main]\n  [[ \n", "2:6" + note},
+      {team_with("[.lab]\n"), "5:2" + note},
+      {team_with("[= 3\n"), "5:2" + note},
+  });
+}
+
 // A class of the admin's own begins with a floor, so there are floors that nobody wrote.
 TEST(PolicyMessage, FloorsThatAreTooManyNeedNotBeWritten) {
   std::string classes;
