@@ -32,17 +32,24 @@ struct WordProducts {
     std::int16_t odd[kQuads][2];
   };
 
-  static void expand(Block<Format> block, WideBlock& wide) {
+  static void expand_heads(Block<Format> block, WideBlock& wide) {
     for (int h = 0; h < kHalves; ++h) {
       const __m256 scale = scale_of<Format>(block, h);
       _mm256_store_ps(wide.scale + 8 * h, scale);
       _mm256_store_ps(wide.minimum + 8 * h, minimum_of<Format>(block, h, scale));
-      for (int j = 0; j < kQuads; ++j) {
-        const __m256i bytes = bytes_at(block.weights() + 64 * j + 32 * h);
-        store(wide.columns[2 * j][h], _mm256_and_si256(bytes, _mm256_set1_epi16(0xff)));
-        store(wide.columns[2 * j + 1][h], _mm256_srli_epi16(bytes, 8));
-      }
     }
+  }
+
+  // Even (i = 2j) or odd columns of quad j, expanded at first use.
+  template <bool Expands>
+  [[gnu::always_inline]] static inline __m256i columns(const Block<Format>& block, WideBlock& wide,
+                                                       int i, int half) {
+    if constexpr (!Expands) return load(wide.columns[i][half]);
+    const __m256i bytes = bytes_at(block.weights() + 64 * (i / 2) + 32 * half);
+    const __m256i wanted = i % 2 == 0 ? _mm256_and_si256(bytes, _mm256_set1_epi16(0xff))
+                                      : _mm256_srli_epi16(bytes, 8);
+    store(wide.columns[i][half], wanted);
+    return wanted;
   }
 
   static void prepare(const std::int8_t* q, PreparedBlock& prepared) {
@@ -52,15 +59,15 @@ struct WordProducts {
   }
 
   // The exact integer sums of one block.
-  template <int Rows>
-  [[gnu::always_inline]] static inline void block_sums(const WideBlock& wide,
+  template <int Rows, bool Expands>
+  [[gnu::always_inline]] static inline void block_sums(const Block<Format>& block, WideBlock& wide,
                                                        const RowPointers& pairs,
                                                        std::ptrdiff_t stride,
                                                        __m256i (&sums)[Rows][kHalves]) {
 #pragma GCC unroll 16
     for (int i = 0; i < 2 * kQuads; ++i) {
-      const __m256i first = load(wide.columns[i][0]);
-      const __m256i second = load(wide.columns[i][1]);
+      const __m256i first = columns<Expands>(block, wide, i, 0);
+      const __m256i second = columns<Expands>(block, wide, i, 1);
       const std::ptrdiff_t offset = 4 * (i / 2 + (i % 2 == 0 ? 0 : kQuads));
 #pragma GCC unroll 6
       for (int t = 0; t < Rows; ++t) {
@@ -79,20 +86,22 @@ struct WordProducts {
     return sum;
   }
 
-  template <int Rows>
-  [[gnu::noinline]] static void tile(const WideBlock* wide, int blocks,
-                                     TileRows<PreparedBlock> rows, NextPanel next,
-                                     float (*acc)[kPanelRows]) {
+  template <int Rows, bool Expands>
+  [[gnu::noinline]] static void tile(Segment<WordProducts> segment, TileRows<PreparedBlock> rows,
+                                     NextPanel next, float (*acc)[kPanelRows]) {
     std::ptrdiff_t floats = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(float));
     std::ptrdiff_t pairs_stride = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(PreparedBlock));
     RowPointers pairs(rows.prepared, pairs_stride);
     RowPointers scales(rows.scale, floats);
     RowPointers sums_of_rows(rows.scaled_sum, floats);
-    for (int b = 0; b < blocks; ++b, ++wide) {
+    WideBlock* wide = segment.wide;
+    for (int b = 0; b < segment.count; ++b, ++wide) {
       next.fetch_lines<(Format::kBlockBytes + 63) / 64>();
       __asm__("" : "+r"(pairs_stride), "+r"(floats));
       __m256i sums[Rows][kHalves];
-      block_sums<Rows>(*wide, pairs, pairs_stride, sums);
+      const Block<Format> block = block_of<Format>(segment.panel, segment.first + b);
+      block_sums<Rows, Expands>(block, *wide, pairs, pairs_stride, sums);
+      if constexpr (Expands) expand_heads(block, *wide);
       __asm__ volatile("" : : : "memory");  // the totals of acc stay in memory, once
 #pragma GCC unroll 6
       for (int t = 0; t < Rows; ++t) {

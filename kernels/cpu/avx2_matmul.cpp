@@ -42,20 +42,17 @@ struct NarrowSums {
     std::uint8_t weights[kQuads][64];
   };
 
-  static void expand(Block<F> block, WideBlock& wide) {
+  // Quad j of 8 rows, expanded at first use.
+  template <bool Expands>
+  [[gnu::always_inline]] static inline __m256i quad(const Block<F>& block, WideBlock& wide, int j,
+                                                    int half) {
     constexpr bool kNibbles = F::kVectors == kQuads / 2;
-    for (int h = 0; h < kHalves; ++h) {
-      expand_heads(block, h, wide.heads);
-      for (int j = 0; j < F::kVectors; ++j) {
-        const __m256i bytes = bytes_at(block.weights() + 64 * j + 32 * h);
-        if constexpr (kNibbles) {
-          store(wide.weights[j] + 32 * h, low_nibbles(bytes));
-          store(wide.weights[j + 4] + 32 * h, high_nibbles(bytes));
-        } else {
-          store(wide.weights[j] + 32 * h, bytes);
-        }
-      }
-    }
+    if constexpr (!Expands) return load(wide.weights[j] + 32 * half);
+    const __m256i bytes = bytes_at(block.weights() + 64 * (j % F::kVectors) + 32 * half);
+    const __m256i wanted =
+        !kNibbles ? bytes : j < F::kVectors ? low_nibbles(bytes) : high_nibbles(bytes);
+    store(wide.weights[j] + 32 * half, wanted);
+    return wanted;
   }
 
   static void expand_heads(Block<F> block, int half, WideHeads<F>& heads) {
@@ -78,8 +75,9 @@ struct NarrowSums {
   }
 
   // The exact integer sums of one block, but for the zero point of Q6_K.
-  template <int Rows>
-  [[gnu::always_inline]] static inline void block_sums(const WideBlock& wide, const RowPointers& q,
+  template <int Rows, bool Expands>
+  [[gnu::always_inline]] static inline void block_sums(const Block<F>& block, WideBlock& wide,
+                                                       const RowPointers& q,
                                                        std::ptrdiff_t stride,
                                                        __m256i (&sums)[Rows][kHalves]) {
 #pragma GCC unroll 4
@@ -90,8 +88,8 @@ struct NarrowSums {
 #pragma GCC unroll 8
       for (int i = 0; i < F::kQuadsPerSum; ++i) {
         const int j = s * F::kQuadsPerSum + i;
-        const __m256i first = load(wide.weights[j]);
-        const __m256i second = load(wide.weights[j] + 32);
+        const __m256i first = quad<Expands>(block, wide, j, 0);
+        const __m256i second = quad<Expands>(block, wide, j, 1);
 #pragma GCC unroll 6
         for (int t = 0; t < Rows; ++t) {
           const __m256i activations = four_bytes_at(q.at(t, stride) + 4 * j);
@@ -111,21 +109,25 @@ struct NarrowSums {
   }
 
   // `third`: scaled sums, or half sums for Q6_K.
-  template <int Rows>
-  [[gnu::noinline]] static void tile(const WideBlock* wide, int blocks,
-                                     TileRows<PreparedBlock> rows, NextPanel next,
-                                     float (*acc)[kPanelRows]) {
+  template <int Rows, bool Expands>
+  [[gnu::noinline]] static void tile(Segment<NarrowSums> segment, TileRows<PreparedBlock> rows,
+                                     NextPanel next, float (*acc)[kPanelRows]) {
     std::ptrdiff_t stride = rows.blocks * kQuantBlock;
     std::ptrdiff_t floats = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(float));
     RowPointers q(rows.q, stride);
     RowPointers scales(rows.scale, floats);
     RowPointers third(F::kFactors ? static_cast<const void*>(rows.prepared) : rows.scaled_sum,
                       floats);
-    for (int b = 0; b < blocks; ++b, ++wide) {
+    WideBlock* wide = segment.wide;
+    for (int b = 0; b < segment.count; ++b, ++wide) {
       next.fetch_lines<(F::kBlockBytes + 63) / 64>();
       __asm__("" : "+r"(stride), "+r"(floats));
       __m256i sums[Rows][kHalves];
-      block_sums<Rows>(*wide, q, stride, sums);
+      const Block<F> block = block_of<F>(segment.panel, segment.first + b);
+      if constexpr (Expands) {
+        for (int h = 0; h < kHalves; ++h) expand_heads(block, h, wide->heads);
+      }
+      block_sums<Rows, Expands>(block, *wide, q, stride, sums);
       if constexpr (F::kFactors) {
         for (int t = 0; t < Rows; ++t) {
           const __m256i pair = four_bytes_at(third.at(t, floats));

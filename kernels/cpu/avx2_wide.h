@@ -2,14 +2,16 @@
 // translation units of that level include it; everything is local to them (tables.h says why).
 //
 // A panel is taken in segments that stay in L1. The weights of a segment are expanded once, to what
-// the multiplications at hand read, and used by all tiles of rows. Tiles read their rows where they
-// lie (activations.h), so that a call of few panels, which is what one item of a step is, pays
-// nothing for its rows before it multiplies them.
+// the multiplications at hand read, and used by all tiles of rows. The first tile does it on its
+// way: it multiplies what it expands while the copies for the others leave by ports that
+// multiplications do not use. Tiles read their rows where they lie (activations.h), so that a call
+// of few panels, which is what one item of a step is, pays nothing for its rows before it multiplies
+// them.
 //
 //   for each group of at most kGroupRows rows
 //     prepare what the kernel wants to know of its blocks, if anything
 //     for each panel
-//       for each segment: expand it; for each tile: acc[rows of the tile] += segment * tile
+//       for each segment: for each tile: acc[rows of the tile] += segment * tile
 //       store acc
 //
 // A tile in registers, 8 outputs each:       row 0   sum  sum
@@ -21,9 +23,8 @@
 //   Format                            the panel type (avx2_blocks.h)
 //   WideBlock                         one block of a segment
 //   PreparedBlock                     of a row's block; NothingPrepared: rows are read as they are
-//   expand(Block<Format>, WideBlock&)
 //   prepare(const std::int8_t* q, PreparedBlock&)
-//   tile<Rows>(WideBlock*, blocks, TileRows<PreparedBlock>, NextPanel, acc)    adds to acc
+//   tile<Rows, Expands>(Segment<Kernel>, TileRows<PreparedBlock>, NextPanel, acc)    adds to acc
 #pragma once
 
 #include <algorithm>
@@ -118,6 +119,16 @@ struct NextPanel {
   }
 };
 
+// Blocks [first, first + count) of a panel, as they are and where their expanded weights are kept. A
+// tile that Expands reads the former and writes the latter; the others read the latter.
+template <typename Kernel>
+struct Segment {
+  const std::uint8_t* panel;
+  std::ptrdiff_t first;
+  int count;
+  typename Kernel::WideBlock* wide;
+};
+
 // How `count` rows are cut into tiles of nearly equal size: 8 rows are 4 + 4, not 6 + 2.
 struct Tiling {
   int count;
@@ -177,13 +188,17 @@ struct WideWork {
     for (std::ptrdiff_t b = 0; b < blocks; b += kSegmentBlocks) {
       const int width =
           blocks - b < kSegmentBlocks ? static_cast<int>(blocks - b) : kSegmentBlocks;
-      for (int i = 0; i < width; ++i) Kernel::expand(block_of<F>(panel, b + i), segment[i]);
       const int lines = width * static_cast<int>(F::kBlockBytes) / 64;
       const int calls = tiling.tiles * width;
       NextPanel next{block_of<F>(next_panel, b).at, (lines + calls - 1) / calls};
       const std::uint8_t* const end = next.at + 64 * lines;
       for_each_tile(tiling, [&]<int Rows>(std::integral_constant<int, Rows>, int row) {
-        Kernel::template tile<Rows>(segment, width, rows.from(row, b), next, acc + row);
+        const Segment<Kernel> at{panel, b, width, segment};
+        if (row == 0) {
+          Kernel::template tile<Rows, true>(at, rows.from(row, b), next, acc + row);
+        } else {
+          Kernel::template tile<Rows, false>(at, rows.from(row, b), next, acc + row);
+        }
         next.at += 64 * width * next.lines_a_block;
         if (next.at >= end) next.lines_a_block = 0;
       });
