@@ -98,8 +98,7 @@ tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const Req
   return std::chrono::milliseconds(ms);
 }
 
-std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
-                                              const SpineContext& context) {
+std::optional<policy::RequestId> shown_ticket(const RequestHead& head, SpineContext& context) {
   if (head.ticket.empty()) return std::nullopt;
   return context.tickets.read(head.ticket);
 }

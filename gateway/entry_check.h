@@ -45,8 +45,7 @@ ClassAsk asked_class(const RequestHead& head, const GenerationRequest& request);
 tl::expected<std::optional<policy::Duration>, ApiError> asked_deadline(const RequestHead& head);
 
 // X-Admission-Ticket: the ticket that the client shows; absent when it shows none.
-std::optional<policy::RequestId> shown_ticket(const RequestHead& head,
-                                              const SpineContext& context);
+std::optional<policy::RequestId> shown_ticket(const RequestHead& head, SpineContext& context);
 
 // Answers invalid requests.
 class InvalidRequest {

@@ -56,8 +56,8 @@ class RequestIds {
   std::uint64_t random_bits();
 
   RandomSource& random_;
-  std::array<std::uint64_t, 32> pool_{};  // so that most ids need no system call
-  std::size_t pool_used_ = 32;
+  std::array<std::uint64_t, 256> pool_{};  // so that most ids need no call of the generator
+  std::size_t pool_used_ = pool_.size();
   std::uint64_t last_ms_ = 0;
   std::uint16_t counter_ = 0;
 };

@@ -10,13 +10,12 @@
 // Tests:  tests/gateway/tickets_test.cpp.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "gateway/ids.h"
+#include "gateway/keys/key_secret.h"
 #include "policy/request_id.h"
 
 namespace turnstile::gateway {
@@ -26,10 +25,10 @@ class TicketTexts {
   std::string text(policy::RequestId ticket, RandomSource& random);
 
   // Zero, which is nobody's: not a text that was written here.
-  policy::RequestId read(std::string_view text) const;
+  policy::RequestId read(std::string_view text);
 
  private:
-  std::optional<std::array<std::byte, 32>> key_;
+  std::optional<KeyHasher> hasher_;  // absent: none was written yet
 };
 
 }  // namespace turnstile::gateway

@@ -22,18 +22,18 @@ class BodyBudget;
 
 class BodyCharge {
  public:
-  BodyCharge(BodyBudget& budget, std::string team, std::size_t bytes)
-      : budget_(&budget), team_(std::move(team)), bytes_(bytes) {}
+  BodyCharge(BodyBudget& budget, std::size_t& held_by_team, std::size_t bytes)
+      : budget_(&budget), held_by_team_(held_by_team), bytes_(bytes) {}
   ~BodyCharge();
   BodyCharge(BodyCharge&& other) noexcept
       : budget_(std::exchange(other.budget_, nullptr)),
-        team_(std::move(other.team_)),
+        held_by_team_(other.held_by_team_),
         bytes_(other.bytes_) {}
   BodyCharge& operator=(BodyCharge&&) = delete;
 
  private:
   BodyBudget* budget_;  // null when moved from
-  std::string team_;
+  std::size_t& held_by_team_;
   std::size_t bytes_;
 };
 
@@ -48,12 +48,12 @@ class BodyBudget {
 
  private:
   friend class BodyCharge;
-  void give_back(const std::string& team, std::size_t bytes);
 
   std::size_t total_bytes_;
   std::size_t team_bytes_;
   std::size_t held_bytes_ = 0;
-  std::map<std::string, std::size_t, std::less<>> held_by_team_;  // teams that hold bytes now
+  // An entry stays: there are as many as teams have keys, and charges point to them.
+  std::map<std::string, std::size_t, std::less<>> held_by_team_;
 };
 
 }  // namespace turnstile::gateway
