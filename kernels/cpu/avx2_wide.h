@@ -3,10 +3,9 @@
 //
 // A panel is taken in segments that stay in L1. The weights of a segment are expanded once, to what
 // the multiplications at hand read, and used by all tiles of rows. The first tile does it on its
-// way: it multiplies what it expands while the copies for the others leave by ports that
-// multiplications do not use. Tiles read their rows where they lie (activations.h), so that a call
-// of few panels, which is what one item of a step is, pays nothing for its rows before it multiplies
-// them.
+// way: it multiplies what it expands while the copies for the others leave by ports that products
+// do not use. Tiles read their rows where they lie (activations.h), so that a call of few panels,
+// which is what one item of a step is, pays nothing for its rows before it multiplies them.
 //
 //   for each group of at most kGroupRows rows
 //     prepare what the kernel wants to know of its blocks, if anything
@@ -119,8 +118,8 @@ struct NextPanel {
   }
 };
 
-// Blocks [first, first + count) of a panel, as they are and where their expanded weights are kept. A
-// tile that Expands reads the former and writes the latter; the others read the latter.
+// Blocks [first, first + count) of a panel, as they are and where their expanded weights are kept.
+// A tile that Expands reads the former and writes the latter; the others read the latter.
 template <typename Kernel>
 struct Segment {
   const std::uint8_t* panel;
