@@ -52,7 +52,7 @@ send_buffer = "4KiB"
     def test_reset_before_the_body_is_there_is_no_arrived_request(self):
         arrived = self.server.total("turnstile_requests_arrived_total")
         stream = OpenStream(self.server, self.key, GENERATE, body_bytes_sent=10)
-        time.sleep(0.1)
+        wait_until(lambda: self.server.total("turnstile_connections") >= 1, "it is connected")
         stream.reset()
         self.server.wait_idle()
         self.assertEqual(self.server.total("turnstile_requests_arrived_total"), arrived)
