@@ -11,6 +11,17 @@
 namespace turnstile::gateway {
 namespace {
 
+// An empty path would be the folder that the program was started in.
+void check_paths(ConfigDraft& draft) {
+  const auto must_be_there = [&](std::string_view key, const std::filesystem::path& path) {
+    if (path.empty()) draft.fail(key, "must not be empty.");
+  };
+  must_be_there("server.state_dir", draft.config.server.state_dir);
+  must_be_there("policy.file", draft.config.policy.file);
+  must_be_there("policy.keys", draft.config.policy.keys);
+  must_be_there("policy.pepper", draft.config.policy.pepper);
+}
+
 void check_server(ConfigDraft& draft) {
   const ServerConfig& server = draft.config.server;
   if (server.tls_cert.empty() != server.tls_key.empty()) {
@@ -97,6 +108,7 @@ void check_limits(ConfigDraft& draft) {
 }  // namespace
 
 void check(ConfigDraft& draft) {
+  check_paths(draft);
   check_server(draft);
   check_models(draft);
   check_limits(draft);

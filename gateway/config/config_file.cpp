@@ -7,7 +7,6 @@
 #include "gateway/config/config_values.h"
 #include "gateway/config/suggestion.h"
 #include "gateway/config/toml_text.h"
-#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -114,9 +113,10 @@ class SectionReader final : public SettingVisitor {
     const toml::node* node = find(name);
     if (node == nullptr) return std::nullopt;
     if (const auto* value = node->as_string()) {
-      if (policy::plain_text(value->get()) == value->get()) return value->get();
-      // A path would end at the first zero, and a name would be obeyed by terminals.
-      draft_.fail(key(name), "must not hold control characters.");
+      std::string text;
+      const Assigned assigned = assign_text(value->get(), text);
+      if (assigned) return text;
+      report(name, assigned);
       return std::nullopt;
     }
     draft_.fail(key(name), "must be " + std::string(expected) + ".");

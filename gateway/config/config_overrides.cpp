@@ -18,11 +18,15 @@ class OverrideReader final : public SettingVisitor {
     if (is_wanted(name)) result_ = assign_address(value_, field);
   }
   void path(std::string_view name, std::filesystem::path& field) override {
+    if (!is_wanted(name)) return;
+    std::string text;
+    result_ = assign_text(value_, text);
     // A path on the command line is relative to where the command was given.
-    if (is_wanted(name)) field = std::filesystem::absolute(value_).lexically_normal();
+    if (!text.empty()) field = std::filesystem::absolute(text).lexically_normal();
+    else field.clear();
   }
   void text(std::string_view name, std::string& field) override {
-    if (is_wanted(name)) field = value_;
+    if (is_wanted(name)) result_ = assign_text(value_, field);
   }
   void boolean(std::string_view name, bool& field) override {
     if (is_wanted(name)) result_ = assign_boolean(value_, field);

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "gateway/config/quantity.h"
+#include "policy/plain_text.h"
 #include "policy/quantity.h"
 #include "policy/slips.h"
 
@@ -116,6 +117,12 @@ Assigned assign_count(std::int64_t number, std::uint32_t& field, Range range) {
 Assigned assign_boolean(std::string_view text, bool& field) {
   if (text != "true" && text != "false") return fail("must be true or false.");
   field = text == "true";
+  return {};
+}
+
+Assigned assign_text(std::string_view text, std::string& field) {
+  if (policy::plain_text(text) != text) return fail("must not hold control characters.");
+  field = text;
   return {};
 }
 

@@ -208,6 +208,7 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
        "t.toml:2:10: error: server.listen is not a loopback address"},
       {"[server]\nstate_dir = \"a\\u0000b\"\n",
        "t.toml:2:13: error: server.state_dir must not hold control characters."},
+      {"[server]\nstate_dir = \"\"\n", "t.toml:2:13: error: server.state_dir must not be empty."},
       {"[server]\n\"a\\u001b[2J\" = 1\n",
        "t.toml:2:1: error: server.a\\x1b[2J is not a setting."},
       {"[server]\ndrain_delay = \"5 sec\"\n",
@@ -250,6 +251,13 @@ TEST(Config, FlagErrorsNameTheFlag) {
                 "--port: error: must be a port from 0 to 65535.",
                 "--tensor-parallel-size: error: above 1 is not available in this build: remove "
                 "it; a model runs on one device."}));
+  EXPECT_EQ(errors_of("", {{"--served-model-name", "models.name", "a\x1b[2J"},
+                           {"--keys", "policy.keys", "a\nb"}}),
+            (std::vector<std::string>{
+                "--served-model-name: error: must not hold control characters.",
+                "--keys: error: must not hold control characters."}));
+  EXPECT_EQ(errors_of("", {{"--state-dir", "server.state_dir", ""}}),
+            (std::vector<std::string>{"--state-dir: error: server.state_dir must not be empty."}));
   EXPECT_EQ(errors_of("", {{"--speculative-config", "models.speculative_config", "5"},
                            {"MODEL", "models.path", "a.gguf"}}),
             (std::vector<std::string>{
