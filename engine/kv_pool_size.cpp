@@ -19,7 +19,11 @@ std::size_t unwritten_bytes(const KvPoolFacts& facts) {
 
 tl::expected<std::size_t, std::string> kv_pool_blocks(const KvPoolFacts& facts) {
   assert(facts.block_bytes > 0 && facts.max_num_seqs > 0 && facts.max_tokens > 0 && "a model");
-  const std::size_t fewest = blocks_for(std::min(facts.max_tokens, kFewestTokens));
+  const std::size_t fewest_tokens = std::min(facts.max_tokens, kFewestTokens);
+  const std::size_t fewest = blocks_for(fewest_tokens);
+  const std::string one_sequence = "the KV cache of one sequence of " +
+                                   std::to_string(fewest_tokens) + " tokens takes " +
+                                   memory_text(fewest * facts.block_bytes);
   const std::string left =
       facts.left_bytes ? memory_text(*facts.left_bytes) + " of memory are left beside the weights"
                        : std::string("nobody can say how much memory is left");
@@ -29,14 +33,16 @@ tl::expected<std::size_t, std::string> kv_pool_blocks(const KvPoolFacts& facts) 
       return tl::unexpected("kv_cache_memory_bytes is " + memory_text(written) + ", but " + left +
                             ": write less, or leave the setting out.");
     }
+    if (written / facts.block_bytes < fewest) {
+      return tl::unexpected("kv_cache_memory_bytes is " + memory_text(written) + ", but " +
+                            one_sequence + ": write more, or leave the setting out.");
+    }
     return written / facts.block_bytes;
   }
   const std::size_t blocks = unwritten_bytes(facts) / facts.block_bytes;
   if (blocks < fewest) {
-    return tl::unexpected("the KV cache of one sequence of " +
-                          std::to_string(std::min(facts.max_tokens, kFewestTokens)) +
-                          " tokens takes " + memory_text(fewest * facts.block_bytes) + ", but " +
-                          left + ", of which " + memory_text(kMemoryReserveBytes) +
+    return tl::unexpected(one_sequence + ", but " + left + ", of which " +
+                          memory_text(kMemoryReserveBytes) +
                           " are kept free: serve a smaller model, or write "
                           "kv_cache_memory_bytes.");
   }

@@ -5,10 +5,10 @@
 //                 the pool, unless the sequences  for what else runs on the machine
 //                 could never fill so much
 //
-// A pool whose size is written gets that size, or a sentence that says what is left. Nobody's
-// laptop should stop answering because a server was started without a setting, so an unwritten one
-// takes half; and its pages are touched when they are first needed (engine/model/llama.cpp), so it
-// costs what the traffic makes of it.
+// A pool whose size is written gets that size, or a sentence that says what is left, or that no
+// sequence worth serving would fit. Nobody's laptop should stop answering because a server was
+// started without a setting, so an unwritten one takes half; and its pages are touched when they
+// are first needed (engine/model/llama.cpp), so it costs what the traffic makes of it.
 //
 // Thread: any; pure. Errors: a sentence without the file's name. Tests: kv_pool_size_test.cpp.
 #pragma once

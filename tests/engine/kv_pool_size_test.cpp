@@ -42,6 +42,20 @@ TEST(KvPoolSize, AWrittenSizeThatIsNotLeftIsASentence) {
       << blocks.error();
 }
 
+TEST(KvPoolSize, AWrittenSizeThatHoldsNoSequenceWorthServingIsASentence) {
+  KvPoolFacts given = facts();
+  given.written_bytes = 16 * kMiB;  // 256 tokens
+  EXPECT_EQ(kv_pool_blocks(given), 16U);
+  given.written_bytes = 16 * kMiB - 1;
+  const auto blocks = kv_pool_blocks(given);
+  ASSERT_FALSE(blocks);
+  EXPECT_NE(blocks.error().find("one sequence of 256 tokens takes 16.0 MiB: write more"),
+            std::string::npos)
+      << blocks.error();
+  given.max_tokens = 240;  // as max_model_len says
+  EXPECT_EQ(kv_pool_blocks(given), 15U);
+}
+
 TEST(KvPoolSize, AnUnwrittenSizeIsHalfOfWhatTheReserveLeaves) {
   KvPoolFacts given = facts();
   given.left_bytes = kMemoryReserveBytes + 600 * kMiB;
