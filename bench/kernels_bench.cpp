@@ -8,9 +8,9 @@
 // busy machine disturbs them little, and wall time for `step`. Beside it stand shares of what this
 // host could do at most (machine_limits.h): multiply_% of the byte multiplications of the threads
 // at work, memory_% of what they can read. A product of one row is limited by memory, of many rows
-// by multiplications; weights of 8 bits need two on AVX2, so 50 % is their limit there, as it is that
-// of attention over bytes, whose other side has 16 bits; over halves it multiplies floats, four bytes
-// wide, so 25 % is its limit.
+// by multiplications; weights of 8 bits need two on AVX2, so 50 % is their limit there. So it is for
+// attention over bytes, whose other side has 16 bits; over halves it multiplies floats, four bytes
+// wide, so its limit is 25 %.
 #include <benchmark/benchmark.h>
 
 #include <sys/mman.h>
@@ -252,8 +252,8 @@ void attention_bench(benchmark::State& state, KvType type, Level level, int coun
     benchmark::ClobberMemory();
   }
   const double positions = static_cast<double>(count) * (context - (count - 1) / 2.0);
-  // Keys, then values. A long context is read from memory in a step, though not here, where it stays
-  // in a cache: more than 100 % then means that memory would be the limit.
+  // Keys, then values. A step reads a long context from memory, unlike here, where it stays in a
+  // cache: more than 100 % means that memory would be the limit.
   count_operations(state, level, 1, 2.0 * positions * static_cast<double>(row),
                    static_cast<double>(layout.pool_bytes()));
 }
