@@ -8,9 +8,9 @@
 // busy machine disturbs them little, and wall time for `step`. Beside it stand shares of what this
 // host could do at most (machine_limits.h): multiply_% of the byte multiplications of the threads
 // at work, memory_% of what they can read. A product of one row is limited by memory, of many rows
-// by multiplications; weights of 8 bits need two on AVX2, so 50 % is their limit there. So it is for
-// attention over bytes, whose other side has 16 bits; over halves it multiplies floats, four bytes
-// wide, so its limit is 25 %.
+// by multiplications; weights of 8 bits need two on AVX2, so 50 % is their limit there. So it is
+// for attention over bytes, whose other side has 16 bits; over halves it multiplies floats, four
+// bytes wide, so its limit is 25 %.
 #include <benchmark/benchmark.h>
 
 #include <sys/mman.h>
