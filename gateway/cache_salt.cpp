@@ -6,6 +6,14 @@ namespace turnstile::gateway {
 
 engine::CacheSalt CacheSalts::of(std::string_view team,
                                  const std::optional<std::string>& client_salt) {
+  if (client_salt) return hashed(team, client_salt);
+  auto known = of_teams_.find(team);
+  if (known == of_teams_.end()) known = of_teams_.emplace(team, hashed(team, {})).first;
+  return known->second;
+}
+
+engine::CacheSalt CacheSalts::hashed(std::string_view team,
+                                     const std::optional<std::string>& client_salt) {
   // Names of teams hold no zero byte; the second one tells an empty salt from none.
   text_ = team;
   text_ += '\0';
