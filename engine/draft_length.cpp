@@ -5,8 +5,8 @@
 namespace turnstile::engine {
 namespace {
 
-// A guess must be worth so much more than it costs. The cost of a row is mostly learned from prompt
-// chunks, whose rows need no logits; a row that is verified needs them, and is sampled.
+// A guess must be worth so much more than it costs: what a row costs is mostly learned from larger
+// steps.
 constexpr double kMargin = 1.4;
 
 // Where steps with guesses were watched, what is left is that the first guess costs most.
@@ -29,12 +29,13 @@ DraftLength::DraftLength(const StepCost& cost, const StepWork& work, std::uint32
                              ? terms.draft_pass_ms
                              : kUsualPassShare * (terms.base_ms + terms.row_ms);
   step_ms_ = terms.base_ms + terms.row_ms * work.rows +
-             terms.kv_byte_ms * static_cast<double>(work.kv_bytes) + pass_ms * work.draft_passes;
+             terms.kv_byte_ms * static_cast<double>(work.kv_bytes) + pass_ms * work.draft_passes +
+             terms.logits_row_ms * work.logits_rows;
   if (guess_share) {
     row_ms_ = std::max(*guess_share, kLeastRowShare) * step_ms_;
     return;
   }
-  row_ms_ = std::max(terms.row_ms, step_ms_ * kLeastRowShare);
+  row_ms_ = std::max(terms.row_ms + terms.logits_row_ms, step_ms_ * kLeastRowShare);
   if (sharing > 0) draft_ms_ = pass_ms * (1.0 / sharing + kDraftRowPasses);
 }
 

@@ -30,10 +30,11 @@ Acceptance Engine::State::first_acceptance(std::uint64_t arrival) const {
   return arrival % kRequestsPerTrial == 0 ? Acceptance::hopeful() : typical_acceptance;
 }
 
-// Guesses are made only in steps of decodes: a step with a chunk computes enough already.
+// Guesses are made only in steps of decodes: a step with a chunk computes enough already, and where
+// decodes rest, a row of theirs is a token for sure.
 void Engine::State::plan_drafts() {
   decode_step = {};
-  if (!drafter || plan.slices.empty() || plan.prompt_rows > 0) return;
+  if (!drafter || plan.slices.empty() || plan.prompt_rows > 0 || plan.resting > 0) return;
   const auto decodes = static_cast<std::uint32_t>(plan.slices.size());
   decode_step.sequences = decodes;
   decode_step.kv_bytes = plan.work.kv_bytes;

@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "engine/rest_rule.h"
+
 namespace turnstile::engine {
 namespace {
 
@@ -27,6 +29,7 @@ Scheduler::Scheduler(const Limits& limits, std::uint64_t kv_position_bytes)
       kv_(limits.kv_cache_blocks, limits.enable_prefix_caching) {
   running_.reserve(limits.max_num_seqs);
   chunked_.reserve(limits.max_num_seqs);
+  patient_.reserve(limits.max_num_seqs);
 }
 
 void Scheduler::add(Sequence& sequence, std::size_t choices) {
@@ -45,10 +48,14 @@ void Scheduler::plan(StepPlan& plan) {
   plan_decodes(plan);
   open_prompt_budgets(plan);
   plan_prompts(plan);
+  plan_patient(plan);
   remember_priorities(plan);
 }
 
+// Those that will rest get their block as well: nobody is paused once prompts are planned.
 void Scheduler::plan_decodes(StepPlan& plan) {
+  patient_.clear();
+  RestRule rule(best_prompt_priority());
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     if (sequence.remaining() != 1) continue;
@@ -59,40 +66,63 @@ void Scheduler::plan_decodes(StepPlan& plan) {
     }
     if (sequence.phase != SequencePhase::Running) break;
     kv_.extend(sequence.table, sequence.tokens.size());
-    add_slice(sequence, 1, plan);
+    if (rule.may_rest(sequence) && limits_.enable_chunked_prefill && cost_.is_known()) {
+      patient_.push_back(&sequence);
+    } else {
+      add_slice(sequence, 1, plan);
+    }
   }
+  decode_slices_ = plan.slices.size();
 }
 
 void Scheduler::open_prompt_budgets(const StepPlan& plan) {
   prompt_budget_ms_.reset();
   courtesy_budget_ms_.reset();
+  beside_budget_ms_.reset();
   has_courteous_rows_ = false;
   if (!limits_.enable_chunked_prefill || !cost_.is_known()) return;
   courtesy_budget_ms_ = std::max(kCourtesyMs, kCourtesyBases * cost_.terms().base_ms);
-  float gap_ms = 0.0F;
-  for (const PlannedSlice& slice : plan.slices) {
-    const float wanted = slice.sequence->token_gap_ms;
-    if (wanted > 0.0F && (gap_ms == 0.0F || wanted < gap_ms)) gap_ms = wanted;
-  }
-  if (gap_ms == 0.0F) return;
-  const double allowed_ms = kGapShare * static_cast<double>(gap_ms);
-  const double decodes_ms = cost_.predict_ms(plan.work);
-  prompt_budget_ms_ = decodes_ms < allowed_ms ? allowed_ms - decodes_ms
-                                              : kLostGapPromptShare * decodes_ms;
+  decodes_ms_ = cost_.predict_ms(plan.work);
+  SmallestGap gap;
+  for (const PlannedSlice& slice : plan.slices) gap.add(*slice.sequence);
+  for (const Sequence* sequence : patient_) gap.add(*sequence);
+  if (!gap.is_known()) return;
+  const double step_ms = step_limit_ms(gap.ms());
+  const double room_ms = step_ms - decodes_ms_;
+  prompt_budget_ms_ = room_ms;
+  if (patient_.empty()) return;
+  const double patient_ms = patient_cost_ms();
+  const double least_ms = patient_ms * static_cast<double>(least_patient(step_ms)) /
+                          static_cast<double>(patient_.size());
+  prompt_budget_ms_ = std::max(0.0, room_ms - least_ms);
+  beside_budget_ms_ = std::max(kBesideShare * *prompt_budget_ms_, room_ms - patient_ms);
+}
+
+double Scheduler::step_limit_ms(double gap_ms) const {
+  const double allowed_ms = kGapShare * gap_ms;
+  return decodes_ms_ < allowed_ms ? allowed_ms : (1.0 + kLostGapShare) * decodes_ms_;
 }
 
 std::uint32_t Scheduler::prompt_rows_left(const Sequence& sequence, std::uint32_t position,
                                           const StepPlan& plan) const {
-  const auto within = [&](double budget_ms, bool is_first) {
+  const auto within = [&](double budget_ms, bool is_first, std::uint32_t least) {
     const std::uint32_t rows = cost_.rows_within(budget_ms, position, kv_position_bytes_);
-    return is_first ? std::max(rows, kLeastPromptRows) : rows;
+    return is_first ? std::max(rows, least) : rows;
   };
-  std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows;
+  // A row for each decode that may still come.
+  std::uint32_t rows_left = limits_.max_num_batched_tokens - plan.rows -
+                            static_cast<std::uint32_t>(patient_.size());
   if (prompt_budget_ms_) {
-    rows_left = std::min(rows_left, within(*prompt_budget_ms_, plan.prompt_rows == 0));
+    rows_left = std::min(
+        rows_left, within(*prompt_budget_ms_, plan.prompt_rows == 0, kLeastPromptRows));
+  }
+  if (beside_budget_ms_ && sequence.order.priority >= patient_.front()->order.priority) {
+    rows_left = std::min(
+        rows_left, within(*beside_budget_ms_, plan.prompt_rows == 0, kLeastBesideRows));
   }
   if (courtesy_budget_ms_ && is_courteous(sequence)) {
-    rows_left = std::min(rows_left, within(*courtesy_budget_ms_, !has_courteous_rows_));
+    rows_left = std::min(
+        rows_left, within(*courtesy_budget_ms_, !has_courteous_rows_, kLeastPromptRows));
   }
   return rows_left;
 }
@@ -201,6 +231,7 @@ void Scheduler::add_slice(Sequence& sequence, std::uint32_t rows, StepPlan& plan
   plan.work.rows += work.rows;
   plan.work.kv_bytes += work.kv_bytes;
   plan.logits_rows += wants_logits ? 1 : 0;
+  plan.work.logits_rows = plan.logits_rows;
   assert(plan.rows <= limits_.max_num_batched_tokens && "a step has at most so many rows");
 }
 
@@ -209,6 +240,7 @@ void Scheduler::add_chunk(Sequence& sequence, std::uint32_t rows, StepPlan& plan
   const double cost_ms = cost_.predict_ms(work_of(rows, sequence.computed, kv_position_bytes_)) -
                          cost_.terms().base_ms;
   if (prompt_budget_ms_) *prompt_budget_ms_ -= cost_ms;
+  if (beside_budget_ms_) *beside_budget_ms_ -= cost_ms;
   if (courtesy_budget_ms_) *courtesy_budget_ms_ -= cost_ms;
   has_courteous_rows_ = has_courteous_rows_ || is_courteous(sequence);
   plan.prompt_rows += rows;
@@ -236,6 +268,7 @@ std::uint32_t Scheduler::add_drafts(PlannedSlice& slice, std::uint32_t wanted, S
   const StepWork work = work_of(drafts, known, kv_position_bytes_);
   plan.work.rows += work.rows;
   plan.work.kv_bytes += work.kv_bytes;
+  plan.work.logits_rows = plan.logits_rows;
   return drafts;
 }
 

@@ -1,17 +1,32 @@
 // scheduler.h: decides what a step computes and who holds blocks.
 //
-// plan() has two passes, each in the order (priority, deadline, arrival, choice):
+// plan() has three passes, the first two in the order (priority, deadline, arrival, choice):
 //
-//   1. decodes  running sequences with one token left to compute; a new block where one begins
+//   1. decodes  running sequences with one token left to compute; a new block where one begins.
+//               Those that may rest are left for the third pass
 //   2. prompts  as far as the budget for them reaches: chunks of running sequences with more than
 //               one token left, and waiting sequences, admitted while there are slots and blocks;
 //               the first of these that does not fit ends admission, so that nothing overtakes it
+//   3. patient  decodes that may rest, in turn: as many as the step has time for, and never fewer
+//               than they need
 //
 // The budget for prompts is what max_num_batched_tokens leaves, and, while sequences decode that
 // asked for a token gap, what keeps the whole step within kGapShare of the smallest gap, by the
 // learned cost of a step (step_cost.h). Where the decodes alone take longer than that, holding
-// prompts back would not keep the gap: they get kLostGapPromptShare of the decodes' time. The first
+// others back would not keep the gap: they get kLostGapShare of the decodes' time. The first
 // chunk gets kLeastPromptRows in any case, so no gap ever stops prompts.
+//
+// Rest. Where rows and not weights take the time of a step, a step is as long as it is full, and
+// everybody in it waits for the slowest class's crowd. So a decode may sit a step out for better
+// priorities: for a token gap of theirs that is at most half its own, or for a prompt of theirs
+// (rest_rule.h). It keeps its slot and blocks, and its text is the same. How many must be taken in
+// a step is what keeps their own gaps: n of gap g need n times step / g in each, and at least
+// kPatientShare of its time. Beyond that the step takes as many as keep the smallest gap of the
+// betters in it, prompts of theirs included. So a step is short while a better one waits for it,
+// and full otherwise. They take turns by stride scheduling (Waldspurger and Weihl, 1995) with their
+// gaps as strides: of equal gaps each gets the same, of two gaps the smaller more. Prompts that are
+// not better than those that rest get at most kBesideShare of what is left, as long as that makes
+// somebody rest, and at least kLeastBesideRows.
 //
 // Courtesy. Whoever arrives waits for the step in flight. So where better priorities have come
 // lately, prompts of worse ones get only the larger of kCourtesyMs and kCourtesyBases times what a
@@ -37,16 +52,21 @@
 //
 // Progress (promise 5): if any sequence runs, the first in the order computes at least one row: the
 // limits give every decode a row and leave one for a chunk, and with all others paused the pool
-// covers max_model_len. If none runs, the first waiting one is admitted: nothing is in flight, no
-// spare block is asked for, and its tokens fit the pool and, where prompts enter whole, the step.
+// covers max_model_len. It never rests: nobody who runs is better, and where a better one that
+// waits is not admitted, the plan holds nobody better and all that may rest are taken. Whoever
+// rests has its turn after finitely many steps: at least one of them is taken in each, which moves
+// its turn on by its gap, and newcomers begin where the turns are. If none runs,
+// the first waiting one is admitted: nothing is in flight, no spare block is asked for, and its
+// tokens fit the pool and, where prompts enter whole, the step.
 // A sequence that is first is never paused, so it ends after finitely many steps, and among equal
 // priorities only finitely many come before any sequence: a pause keeps its deadline and arrival
 // number, and later requests have later deadlines.
 //
 // Thread: engine thread only. Ownership: sequences belong to the engine and outlive their listing.
-// Cost:   O(running) a step, and for each admission tried O(blocks of its prompt + running); no
-//         allocation in plan().
-// Tests:  tests/engine/scheduler_test.cpp, engine_property_test.cpp.
+// Cost:   O(running) a step, n log n of those that may rest, and for each admission tried O(blocks
+//         of its prompt + running); no allocation in plan().
+// Tests:  tests/engine/scheduler_test.cpp, rest_test.cpp, courtesy_test.cpp,
+//         engine_property_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -67,9 +87,13 @@ class Scheduler {
  public:
   // Of the smallest token gap; the rest is room for what the cost does not explain.
   static constexpr double kGapShare = 0.9;
-  // Of the time that decodes alone take, for prompts, when those miss the gap by themselves.
-  static constexpr double kLostGapPromptShare = 0.25;
+  // Of the time that decodes alone take, for all others, when those miss the gap by themselves.
+  static constexpr double kLostGapShare = 0.25;
+  // Of a step's time, for decodes that may rest; of what they and prompts share, for the prompts.
+  static constexpr double kPatientShare = 0.125;
+  static constexpr double kBesideShare = 0.5;
   static constexpr std::uint32_t kLeastPromptRows = 16;
+  static constexpr std::uint32_t kLeastBesideRows = 4;
   static constexpr double kCourtesyMs = 50.0;
   static constexpr double kCourtesyBases = 12.0;  // smaller chunks would read the weights too often
   // A priority is remembered for so many steps with prompts, and at most for twice as many.
@@ -121,6 +145,7 @@ class Scheduler {
  private:
   void plan_decodes(StepPlan& plan);
   void plan_prompts(StepPlan& plan);
+  void plan_patient(StepPlan& plan);
   void serve_now(const Sequence* computing, std::size_t next_chunk);
   // Yes: it runs now, with its first slice in the plan. InFlight: `computing` has what it needs.
   enum class Admit : std::uint8_t { Yes, NoRoom, InFlight };
@@ -135,6 +160,13 @@ class Scheduler {
   void open_prompt_budgets(const StepPlan& plan);
   std::uint32_t prompt_rows_left(const Sequence& sequence, std::uint32_t position,
                                  const StepPlan& plan) const;
+  // How long a step may take for a gap, given what its decodes cost that may not rest.
+  double step_limit_ms(double gap_ms) const;
+  std::optional<std::int32_t> best_prompt_priority() const;
+  double decode_cost_ms(const Sequence& sequence) const;
+  double patient_cost_ms() const;
+  std::size_t least_patient(double step_ms) const;
+  std::optional<double> patient_limit_ms(const StepPlan& plan) const;
   bool is_courteous(const Sequence& sequence) const;
   void remember_priorities(const StepPlan& plan);
   const Sequence* find_in_flight(const Sequence& waiting, std::size_t block_index) const;
@@ -149,6 +181,9 @@ class Scheduler {
   // Of the step being planned; absent: only rows count.
   std::optional<double> prompt_budget_ms_;
   std::optional<double> courtesy_budget_ms_;
+  std::optional<double> beside_budget_ms_;  // of prompts no better than decodes that may rest
+  double decodes_ms_ = 0.0;                 // of the first pass
+  std::size_t decode_slices_ = 0;
   bool has_courteous_rows_ = false;
   // The best priority that was added in this period of kCourtesySteps and in the one before.
   std::int32_t best_priority_ = std::numeric_limits<std::int32_t>::max();
@@ -157,6 +192,8 @@ class Scheduler {
   std::vector<Sequence*> running_;  // both in order
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> chunked_;  // scratch of plan_prompts(), in order
+  std::vector<Sequence*> patient_;  // scratch of plan(): decodes that may rest
+  double turn_ms_ = 0.0;            // of whoever was first in turn; never falls
   std::size_t listed_ = 0;  // sequences that may have to wait at the same time, unborn ones too
 };
 

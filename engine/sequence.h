@@ -54,6 +54,7 @@ struct Sequence {
   std::uint32_t computed = 0;
   std::uint32_t computed_once = 0;  // high-water mark of `computed`: below it, rows are repeated
   float token_gap_ms = 0.0F;        // of the request
+  double turn_ms = 0.0;             // among decodes that may rest: the least one is next
   std::vector<TokenId> tokens;      // has room for final_tokens
   BlockTable table;                 // empty unless Running
 

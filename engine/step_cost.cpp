@@ -9,7 +9,7 @@
 namespace turnstile::engine {
 namespace {
 
-constexpr std::size_t kTerms = 4;
+constexpr std::size_t kTerms = 5;
 
 // A cell's mean follows the last so many observations.
 constexpr std::uint32_t kMemory = 16;
@@ -25,6 +25,9 @@ constexpr double kHalfLife = 2'000.0;
 // The steps of one stream grow in depth and nothing else, so noise in time looks like a cost of
 // depth. The fit therefore pays for whatever share of the time it ascribes to KV bytes.
 constexpr double kKvDoubt = 0.03;
+
+// The same for logits: in steps of decodes they are as many as rows, and rows explain them.
+constexpr double kLogitsDoubt = 0.01;
 
 using Vector = std::array<double, kTerms>;
 
@@ -100,6 +103,7 @@ void StepCost::observe(const StepWork& work, double duration_ms) {
   cell.rows += (work.rows - cell.rows) * share;
   cell.kv_bytes += (static_cast<double>(work.kv_bytes) - cell.kv_bytes) * share;
   cell.draft_passes += (work.draft_passes - cell.draft_passes) * share;
+  cell.logits_rows += (work.logits_rows - cell.logits_rows) * share;
   cell.duration_ms += (duration_ms - cell.duration_ms) * share;
   has_drafts_ = has_drafts_ || work.draft_passes > 0.0;
   fit();
@@ -110,8 +114,9 @@ StepCost::Cell& StepCost::cell_of(const StepWork& work) {
   const auto depth_cell = static_cast<std::size_t>(std::bit_width(work.kv_bytes / work.rows)) / 2;
   const auto passes = static_cast<std::uint32_t>(std::min(std::ceil(work.draft_passes), 1e6));
   const auto draft_cell = static_cast<std::size_t>(std::bit_width(passes));
-  const std::size_t index = (std::min(draft_cell, kDraftCells - 1) * kRowCells +
-                             std::min(row_cell, kRowCells - 1)) * kDepthCells +
+  const std::size_t logits_cell = 2 * work.logits_rows > work.rows ? 1 : 0;
+  const std::size_t index = ((logits_cell * kDraftCells + std::min(draft_cell, kDraftCells - 1)) *
+                                 kRowCells + std::min(row_cell, kRowCells - 1)) * kDepthCells +
                             std::min(depth_cell, kDepthCells - 1);
   if (cells_[index].count == 0) {
     used_cells_[used_cell_count_++] = static_cast<std::uint16_t>(index);
@@ -126,17 +131,22 @@ void StepCost::fit() {
     const double age = static_cast<double>(observations_ - cell.last_seen);
     const double weight = cell.count / (1.0 + age / kHalfLife);
     sums.add({1.0 / cell.duration_ms, cell.rows / cell.duration_ms,
-              cell.kv_bytes / cell.duration_ms, cell.draft_passes / cell.duration_ms},
+              cell.kv_bytes / cell.duration_ms, cell.draft_passes / cell.duration_ms,
+              cell.logits_rows / cell.duration_ms},
              weight);
   }
   sums.xx[2][2] *= 1.0 + kKvDoubt;
+  sums.xx[4][4] *= 1.0 + kLogitsDoubt;
   // Of all choices of terms the one that fits best without a negative term. Rows alone, b, always
   // have a solution, and are tried first.
   std::optional<Vector> best;
   double least_error = 0.0;
-  for (const unsigned subset : {0b0010U, 0b0011U, 0b0110U, 0b0111U, 0b0001U, 0b0101U, 0b0100U,
-                                0b1010U, 0b1011U, 0b1110U, 0b1111U, 0b1001U, 0b1101U}) {
-    if (subset >= 0b1000U && !has_drafts_) break;
+  // Logits come with rows, never without.
+  for (const unsigned subset : {0b00010U, 0b00011U, 0b00110U, 0b00111U, 0b00001U, 0b00101U,
+                                0b00100U, 0b10010U, 0b10011U, 0b10110U, 0b10111U, 0b01010U,
+                                0b01011U, 0b01110U, 0b01111U, 0b01001U, 0b01101U, 0b11010U,
+                                0b11011U, 0b11110U, 0b11111U}) {
+    if ((subset & 0b01000U) != 0 && !has_drafts_) break;
     const auto solution = solve(sums, subset);
     if (!solution) continue;
     const double error = squared_error(sums, *solution);
@@ -146,7 +156,7 @@ void StepCost::fit() {
   }
   assert(best && "rows alone always explain something");
   terms_ = {.base_ms = (*best)[0], .row_ms = (*best)[1], .kv_byte_ms = (*best)[2],
-            .draft_pass_ms = (*best)[3]};
+            .draft_pass_ms = (*best)[3], .logits_row_ms = (*best)[4]};
 }
 
 std::uint32_t StepCost::rows_within(double budget_ms, std::uint32_t position,

@@ -23,12 +23,13 @@ struct Admission {
 };
 
 struct StepPlan {
-  std::vector<PlannedSlice> slices;  // decodes first, then chunks
+  std::vector<PlannedSlice> slices;  // decodes, then chunks, then decodes that might have rested
   std::vector<Sequence*> paused;
   std::vector<Admission> admitted;
   std::uint32_t rows = 0;          // drafts included
   std::uint32_t prompt_rows = 0;   // of chunks
   std::uint32_t logits_rows = 0;
+  std::uint32_t resting = 0;       // decodes that sit this step out
   StepWork work;                   // what the rows cost
 
   void clear() {
@@ -38,6 +39,7 @@ struct StepPlan {
     rows = 0;
     prompt_rows = 0;
     logits_rows = 0;
+    resting = 0;
     work = {};
   }
 };

@@ -65,19 +65,31 @@ bool Admission::State::fits_engine(const Request& request, std::int64_t watermar
 // target that is missed even by one alone guards nothing.
 bool Admission::State::keeps_gaps(const Request& request,
                                   std::span<Request* const> paused) const {
-  std::int64_t sequences = request.size.choices;
   std::optional<Duration> target;
+  ClassIndex hurried = 0;
   for (const Request* other : on_engine) {
-    if (std::ranges::find(paused, other) != paused.end()) continue;
-    sequences += other->size.choices;
     if (other->class_index > request.class_index) continue;
     const Duration gap = policy->classes[other->class_index].timeouts.token_gap;
-    target = std::min(target.value_or(gap), gap);
+    if (target && std::pair(gap, other->class_index) >= std::pair(*target, hurried)) continue;
+    if (std::ranges::find(paused, other) != paused.end()) continue;
+    target = gap;
+    hurried = other->class_index;
   }
   if (!target) return true;
   const auto alone = step_time.gap_with(1);
   if (!alone || *alone > *target) return true;
-  return *step_time.gap_with(sequences) <= *target;
+  // In thousandths. Who may take twice as long as a higher class sits steps out for it, as the
+  // engine does it, so a step has only a part of it.
+  const auto in_a_step = [&](const Request& one) {
+    const Duration own = policy->classes[one.class_index].timeouts.token_gap;
+    const bool rests = one.class_index > hurried && own > *target && own >= 2 * *target;
+    return one.size.choices * (rests ? 1000 * target->count() / own.count() : 1000);
+  };
+  std::int64_t sequences = in_a_step(request);
+  for (const Request* other : on_engine) {
+    if (std::ranges::find(paused, other) == paused.end()) sequences += in_a_step(*other);
+  }
+  return *step_time.gap_with((sequences + 999) / 1000) <= *target;
 }
 
 // True when nothing that may start waits in this class or a higher one, nor in a class that is due:

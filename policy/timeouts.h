@@ -19,8 +19,8 @@ struct Timeouts {
   Duration prefill_per_1k_uncached{};  //   this for each 1,000 prompt tokens to compute,
   std::int64_t prefill_slack_milli = 1000;  // times this many thousandths
   Duration stall{};                    // between two tokens
-  // No timeout but a target: while this class decodes, the engine cuts prompts so that a step takes
-  // no longer (`tpot`).
+  // No timeout but a target: while this class decodes, the engine cuts prompts and lets lower
+  // classes of at least twice the target sit steps out, so that a step takes no longer (`tpot`).
   Duration token_gap{};
   Duration total{};                    // from dispatch to the end
 

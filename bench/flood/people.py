@@ -13,6 +13,13 @@ RAMP_S = 3  # until the flood is there
 PATIENCE_S = 40  # a first token that has not come by then counts as having taken so long
 
 
+def our_server(arguments):
+    """Our server. The target between two tokens of people is what an administrator sets who wants
+    smooth texts from a model as small as this; the built-in one, 150 ms, fits larger ones too."""
+    target = f'[classes.interactive]\ntpot = "{arguments.people_tpot}"\n'
+    return stands.Gateway(arguments, TEAMS, stands.plain_policy(TEAMS, target))
+
+
 def people(arguments, server, seconds, seed, rate=1.0):
     """Open loop: Poisson, 60 tokens in, 24 out. Nobody waits longer than PATIENCE_S."""
     return Load(arguments.load, server, *server.client_flags(PEOPLE), "--api", server.api,
@@ -95,7 +102,7 @@ class Pool:
 
 def people_in_a_flood(sheet, arguments):
     pool = Pool()
-    with stands.Gateway(arguments, TEAMS) as server:
+    with our_server(arguments) as server:
         sheet.settings(server)
         for turn in range(arguments.rounds):
             run = one_round(arguments, server, arguments.seconds, 1 + turn)
@@ -144,7 +151,7 @@ def people_at_peers(sheet, arguments):
     if not arguments.behind:
         sheet.missing("peers", "no --peer and no --behind was named")
         return
-    makers = [lambda: stands.Gateway(arguments, TEAMS), *peers(arguments)]
+    makers = [lambda: our_server(arguments), *peers(arguments)]
     pools = {}
     for turn in range(arguments.rounds):
         for make in makers if turn % 2 == 0 else makers[::-1]:

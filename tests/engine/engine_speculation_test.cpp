@@ -77,6 +77,31 @@ TEST(Speculation, SampledTextIsIdenticalToo) {
   }
 }
 
+// The row of a guess may be in vain; a row of somebody who rests is a token.
+TEST(Speculation, NobodyGuessesWhileOthersRest) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  for (engine::RequestId id = 1; id <= 4; ++id) {
+    Request request = long_request(id);
+    request.priority = id == 1 ? 0 : 1;
+    request.token_gap_ms = id == 1 ? 26.0F : 10'000.0F;
+    run.add(request);
+  }
+  std::uint32_t rested = 0;
+  std::uint32_t guesses = 0;
+  while (run.has_work()) {
+    run.step();
+    const auto& stats = run.output().stats;
+    run.observe_step(20.0 + 2.0 * stats.rows);
+    guesses += stats.draft_tokens;
+    const std::uint32_t sequences = stats.rows - stats.draft_tokens;
+    if (stats.prompt_rows > 0 || sequences >= stats.running_sequences) continue;
+    ++rested;
+    EXPECT_EQ(stats.draft_tokens, 0U);
+  }
+  EXPECT_GT(rested, 50U);
+  EXPECT_GT(guesses, 50U) << "when nobody is in a hurry any more";
+}
+
 // The model's distribution is the same at every position, so all tokens of all runs are draws from
 // it. A wrong rule of acceptance would favour or spare the token that is guessed most.
 TEST(Speculation, TokensKeepTheirDistribution) {

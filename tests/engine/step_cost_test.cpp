@@ -77,6 +77,39 @@ TEST(StepCost, FindsTheTermsOfAMachine) {
   EXPECT_NEAR(cost.terms().kv_byte_ms, machine.kv_byte_ms, 0.2 * machine.kv_byte_ms);
 }
 
+// Decodes of a model with a large vocabulary: half of a row's time is its logits.
+TEST(StepCost, TellsRowsWithLogitsFromThoseWithout) {
+  StepCost cost;
+  const auto time = [](const StepWork& work) {
+    return 4.0 + 0.6 * work.rows + 0.6 * work.logits_rows;
+  };
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> noise(0.9, 1.1);
+  for (int i = 0; i < 600; ++i) {
+    const auto decodes = static_cast<std::uint32_t>(1 + random() % 32);
+    const auto prompt = static_cast<std::uint32_t>(i % 3 == 0 ? random() % 64 : 0);
+    const StepWork work{.rows = decodes + prompt, .logits_rows = decodes};
+    cost.observe(work, time(work) * noise(random));
+  }
+  for (const StepWork& work :
+       {StepWork{.rows = 24, .logits_rows = 24}, StepWork{.rows = 24, .logits_rows = 4},
+        StepWork{.rows = 90, .logits_rows = 30}}) {
+    EXPECT_NEAR(cost.predict_ms(work), time(work), 0.08 * time(work)) << work.logits_rows;
+  }
+  EXPECT_NEAR(cost.rows_within(12.0, 0, 0), 20.0, 3.0) << "rows of prompts have no logits";
+}
+
+// What decodes cost is said of rows until a prompt tells them apart.
+TEST(StepCost, WithoutPromptsRowsExplainTheLogits) {
+  StepCost cost;
+  for (int i = 0; i < 100; ++i) {
+    const auto rows = 1U + static_cast<std::uint32_t>(i) % 32U;
+    cost.observe({.rows = rows, .logits_rows = rows}, 4.0 + 1.2 * rows);
+  }
+  EXPECT_NEAR(cost.terms().row_ms, 1.2, 0.05);
+  EXPECT_NEAR(cost.terms().logits_row_ms, 0.0, 0.05);
+}
+
 TEST(StepCost, PredictsUnderNoiseAndAfterThousandsOfEqualSteps) {
   const Machine machine;
   StepCost cost;

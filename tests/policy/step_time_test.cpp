@@ -91,6 +91,29 @@ TEST(TpotGuard, NobodyIsStartedWhoWouldSlowOthersBeyondTheirTarget) {
   EXPECT_EQ(desk.dispatch(), (std::vector<std::uint64_t>{3}));
 }
 
+// Two sequences take 30 ms of the 35; of three, one alone would be in a step's way.
+TEST(TpotGuard, WhoSitsStepsOutForAHigherClassCountsForItsPartOfThem) {
+  PacedDesk desk(kPace);
+  EXPECT_EQ(desk.start(1, "interactive"), 1u);
+  for (std::uint64_t id = 2; id <= 4; ++id) EXPECT_EQ(desk.start(id, "batch"), 1u) << id;
+  PacedDesk alike("[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"35ms\"\n"
+                  "[classes.standard]\nwatermark = 1\n"
+                  "[classes.batch]\nwatermark = 1\nlength_quantile = 1\ntpot = \"60ms\"\n");
+  EXPECT_EQ(alike.start(1, "interactive"), 1u);
+  EXPECT_EQ(alike.start(2, "batch"), 1u);
+  EXPECT_EQ(alike.start(3, "batch"), 0u) << "the engine lets nobody rest for a gap like its own";
+}
+
+TEST(TpotGuard, HigherClassesNeverSitOut) {
+  PacedDesk desk("[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n"
+                 "[classes.standard]\nwatermark = 1\nlength_quantile = 1\ntpot = \"45ms\"\n"
+                 "[classes.batch]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n");
+  EXPECT_EQ(desk.start(1, "standard"), 1u);
+  EXPECT_EQ(desk.start(2, "interactive"), 1u);
+  EXPECT_EQ(desk.start(3, "interactive"), 1u);
+  EXPECT_EQ(desk.start(4, "standard"), 0u) << "50 ms for four";
+}
+
 TEST(TpotGuard, LowerClassesDoNotKeepAHigherOneOut) {
   PacedDesk desk("[classes.interactive]\nwatermark = 1\nlength_quantile = 1\ntpot = \"10s\"\n"
                  "[classes.standard]\nwatermark = 1\nlength_quantile = 1\ntpot = \"35ms\"\n"
