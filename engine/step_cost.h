@@ -13,7 +13,7 @@
 // held up counts at most twice its usual time. Everything is a pure function of the observations
 // and their order: there is no clock in here, the caller measures.
 //
-// Thread: engine thread. Cost: observe() O(cells in use), under 2 us; the others O(1). Nothing is
+// Thread: engine thread. Cost: observe() O(cells in use), about 3 us; the others O(1). Nothing is
 //         allocated.
 // Tests:  tests/engine/step_cost_test.cpp.
 #pragma once
