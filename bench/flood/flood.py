@@ -51,7 +51,7 @@ def options():
     parser.add_argument("--only", action="append", choices=PARTS, help="all when none is named")
     parser.add_argument("--rounds", type=int, default=3, help="of people and peers")
     parser.add_argument("--seconds", type=int, default=60, help="of each measured window")
-    parser.add_argument("--people-tpot", default="35ms",
+    parser.add_argument("--people-tpot", default="40ms",
                         help="tpot of interactive in people and peers; 150ms is built in")
     parser.add_argument("--peer-seconds", type=int, default=60, help="the same for peers")
     parser.add_argument("--aborts", type=int, default=10_000)
