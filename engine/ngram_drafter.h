@@ -5,7 +5,8 @@
 //
 // The longest suffix of at most prompt_lookup_max and at least prompt_lookup_min tokens that occurs
 // earlier in prompt or completion; of equally long ones the latest, as lists and code drift. What
-// followed it there is the guess, a sure one if the suffix has the full length. Source: Saxena, "Prompt Lookup Decoding", 2023.
+// followed it there is the guess, a sure one if the suffix has the full length. Source: Saxena,
+// "Prompt Lookup Decoding", 2023.
 //
 // Thread: engine thread; no state. Cost: one pass over the known tokens, about a nanosecond each;
 // no allocation. Tests: tests/engine/ngram_drafter_test.cpp.

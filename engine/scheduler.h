@@ -55,9 +55,9 @@
 // covers max_model_len. It never rests: nobody who runs is better, and where a better one that
 // waits is not admitted, the plan holds nobody better and all that may rest are taken. Whoever
 // rests has its turn after finitely many steps: at least one of them is taken in each, which moves
-// its turn on by its gap, and newcomers begin where the turns are. If none runs,
-// the first waiting one is admitted: nothing is in flight, no spare block is asked for, and its
-// tokens fit the pool and, where prompts enter whole, the step.
+// its turn on by its gap, and newcomers begin where the turns are. If none runs, the first waiting
+// one is admitted: nothing is in flight, no spare block is asked for, and its tokens fit the pool
+// and, where prompts enter whole, the step.
 // A sequence that is first is never paused, so it ends after finitely many steps, and among equal
 // priorities only finitely many come before any sequence: a pause keeps its deadline and arrival
 // number, and later requests have later deadlines.

@@ -46,8 +46,8 @@ std::size_t draft_kv_blocks(const engine::Limits& limits) {
 std::string draft_model_text(const ModelConfig& config, const engine::LoadedModel& draft,
                              const engine::Limits& limits) {
   const std::size_t blocks = limits.speculation.draft_kv_blocks;
-  return "draft model " + config.draft_model.stem().string() + ": " + engine::memory_text(draft.weight_bytes) +
-         " of weights, " + std::to_string(blocks) + " KV blocks, " +
+  return "draft model " + config.draft_model.stem().string() + ": " +
+         engine::memory_text(draft.weight_bytes) + " of weights, " + std::to_string(blocks) + " KV blocks, " +
          engine::memory_text(blocks * draft.model->kv_block_bytes()) + ", up to " +
          std::to_string(limits.speculation.num_speculative_tokens) + " guesses";
 }

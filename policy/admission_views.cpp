@@ -217,7 +217,9 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   });
   state.principals.for_each_key([&](const KeyState& key) {
     if (!fault) fault = principal_fault(key, count);
-    if (!fault && key.live_requests != sum_of(count.live, key)) fault = key.scope + ": live miscounted";
+    if (!fault && key.live_requests != sum_of(count.live, key)) {
+      fault = key.scope + ": live miscounted";
+    }
     const bool is_idle = key.live_requests == 0 && key.tickets == 0;
     if (!fault && key.retired && is_idle) fault = key.scope + ": kept for nothing";
     if (!fault) fault = gate_fault(state.shares, key);

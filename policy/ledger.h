@@ -18,9 +18,9 @@
 // answer ends with the last token that is paid: exhausted(). What the engine has computed beyond it
 // by then is charged to nobody.
 //
-// Overshoot of a budget: "max" and "hard" none; "live" at most (max_tokens - expected length) per choice and
-// running request, visible as debt at once, so that nothing new is admitted until it is earned
-// back.
+// Overshoot of a budget: "max" and "hard" none; "live" at most (max_tokens - expected length) per
+// choice and running request, visible as debt at once, so that nothing new is admitted until it is
+// earned back.
 //
 // Thread:    I/O thread only. Lifetime: buckets and tree outlive it; close() or abandon() is called
 //            exactly once after open_budgets().

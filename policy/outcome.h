@@ -103,7 +103,8 @@ struct Resume {
   KvDecision kv;
 };
 
-// Its budget, charged "hard", has paid the last token: end the answer as if max_tokens were reached.
+// Its budget, charged "hard", has paid the last token: end the answer as if max_tokens were
+// reached.
 struct Exhausted {
   RequestId id{};
 };

@@ -2,8 +2,8 @@
 //
 //   {"seq":7,"prev":"<64 hex>", ... ,"hash":"<64 hex>"}
 //
-// The hash covers the exact bytes before `,"hash"`. Writer and verifier share this file, and nothing
-// else: the verifier reads bytes, not what the program remembers.
+// The hash covers the exact bytes before `,"hash"`. Writer and verifier share this file, and
+// nothing else: the verifier reads bytes, not what the program remembers.
 //
 // Thread: any; AuditSealer keeps a hash context and a buffer, so one object is for one thread.
 #pragma once

@@ -29,8 +29,8 @@ struct HttpAnswer {
 // std::runtime_error when the bytes are no answer. `until_close`: the connection has ended.
 std::optional<HttpAnswer> take_answer(std::string& bytes, bool until_close = false);
 
-// The events of a server-sent stream: the texts after "data: ". Comments are left out. Throws when a
-// frame is not well-formed or the text ends inside one, unless `may_be_cut`.
+// The events of a server-sent stream: the texts after "data: ". Comments are left out. Throws when
+// a frame is not well-formed or the text ends inside one, unless `may_be_cut`.
 std::vector<std::string> stream_events(std::string_view body, bool may_be_cut = false);
 
 }  // namespace turnstile::tests
