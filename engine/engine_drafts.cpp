@@ -1,5 +1,7 @@
 // The part of a step that makes guesses and judges them (drafter.h, draft_length.h).
 #include <algorithm>
+#include <optional>
+#include <span>
 
 #include "engine/draft_length.h"
 #include "engine/engine_state.h"
@@ -13,6 +15,10 @@ constexpr float kTypicalShare = 1.0F / 64.0F;
 // Every so many requests one is guessed for as if nothing were known, so that a draft model that
 // was of no use for a while is tried again.
 constexpr std::uint64_t kRequestsPerTrial = 8;
+
+// Of a prompt's rows in a step, for each guess beside them: a step stays within the room that the
+// scheduler leaves below the smallest gap (Scheduler::kGapShare), and a prompt waits little longer.
+constexpr std::uint32_t kPromptRowsPerGuess = 16;
 
 // Of a draft model that has read all but the last tokens of these texts: one for each guess of the
 // longest draft and one for the token that ended it; the first also reads a guess that came true.
@@ -30,33 +36,49 @@ Acceptance Engine::State::first_acceptance(std::uint64_t arrival) const {
   return arrival % kRequestsPerTrial == 0 ? Acceptance::hopeful() : typical_acceptance;
 }
 
-// Guesses are made only in steps of decodes: a step with a chunk computes enough already, and where
-// decodes rest, a row of theirs is a token for sure.
+// Where decodes rest, a row of theirs is a token for sure. Beside a prompt no row is free, so what
+// steps of decodes showed does not tell the price of a guess, but the learned cost does. It is
+// weighed as in the step of decodes that comes when everybody who runs has read its prompt.
 void Engine::State::plan_drafts() {
   decode_step = {};
-  if (!drafter || plan.slices.empty() || plan.prompt_rows > 0 || plan.resting > 0) return;
-  const auto decodes = static_cast<std::uint32_t>(plan.slices.size());
-  decode_step.sequences = decodes;
-  decode_step.kv_bytes = plan.work.kv_bytes;
-  if (!guess_cost.may_guess(decodes)) return;
+  if (!drafter || plan.resting > 0) return;
+  const bool reads_prompts = plan.prompt_rows > 0;
+  const std::span<PlannedSlice> decodes =
+      std::span(plan.slices).first(reads_prompts ? plan.decodes : plan.slices.size());
+  if (decodes.empty()) return;
+  const auto count = static_cast<std::uint32_t>(decodes.size());
+  StepWork work = reads_prompts ? plan.decode_work : plan.work;
+  const auto tokens = static_cast<std::uint32_t>(reads_prompts ? scheduler.running_count() : count);
+  work.rows += tokens - count;
+  work.logits_rows += tokens - count;
+  if (!reads_prompts) decode_step = {.sequences = count, .kv_bytes = work.kv_bytes};
+  if (!guess_cost.may_guess(count)) return;
   std::uint32_t most = limits.speculation.num_speculative_tokens;
-  const std::uint32_t sharing = drafter->is_free() ? 0 : decodes;
-  std::optional<double> share = guess_cost.guess_share(decodes);
-  DraftLength undrafted(scheduler.cost(), plan.work, decodes, sharing, share);
-  if (guess_cost.is_known() && (!share || (!undrafted.can_pay() && guess_cost.may_try()))) {
+  const std::uint32_t sharing = drafter->is_free() ? 0 : count;
+  std::optional<double> share = guess_cost.guess_share(count);
+  DraftLength undrafted(scheduler.cost(), work, tokens, sharing, share);
+  const bool is_refused = guess_cost.is_known() && (!share || !undrafted.can_pay());
+  if (is_refused && reads_prompts) return;
+  const bool is_trial = is_refused && (!share || guess_cost.may_try());
+  if (is_trial) most = 1;
+  if (is_trial || reads_prompts) {
     share.reset();
-    undrafted = DraftLength(scheduler.cost(), plan.work, decodes, sharing);
-    most = 1;
+    undrafted = DraftLength(scheduler.cost(), work, tokens, sharing);
   }
   if (!undrafted.can_pay()) return;
-  choose_drafting(undrafted, most);
-  decode_step.draft_passes = plan.work.draft_passes = drafter->propose(drafting);
-  decode_step.has_read = decode_step.draft_passes > most_passes(drafting);
+  std::uint32_t rows_left = kMaxDraftRows;
+  if (reads_prompts) {
+    rows_left =
+        std::min(rows_left, (plan.prompt_rows + kPromptRowsPerGuess - 1) / kPromptRowsPerGuess);
+  }
+  choose_drafting(decodes, undrafted, most, rows_left);
+  work.draft_passes = plan.work.draft_passes = drafter->propose(drafting);
+  decode_step.draft_passes = work.draft_passes;
+  decode_step.has_read = work.draft_passes > most_passes(drafting);
   // What was seen includes the passes of a draft model, which are over now.
   if (sharing > 0) share.reset();
-  DraftLength length(scheduler.cost(), plan.work, decodes, 0, share);
-  std::uint32_t rows_left = kMaxDraftRows;
-  for (PlannedSlice& slice : plan.slices) {
+  DraftLength length(scheduler.cost(), work, tokens, 0, share);
+  for (PlannedSlice& slice : decodes) {
     Sequence& sequence = *slice.sequence;
     if (sequence.draft.empty()) continue;
     const auto guesses = std::min(static_cast<std::uint32_t>(sequence.draft.size()), rows_left);
@@ -69,10 +91,10 @@ void Engine::State::plan_drafts() {
   }
 }
 
-void Engine::State::choose_drafting(DraftLength length, std::uint32_t most) {
-  std::uint32_t rows_left = kMaxDraftRows;
+void Engine::State::choose_drafting(std::span<const PlannedSlice> decodes, DraftLength length,
+                                    std::uint32_t most, std::uint32_t rows) {
   drafting.clear();
-  for (const PlannedSlice& slice : plan.slices) {
+  for (const PlannedSlice& slice : decodes) {
     Sequence& sequence = *slice.sequence;
     const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
     sequence.draft.clear();
@@ -81,11 +103,11 @@ void Engine::State::choose_drafting(DraftLength length, std::uint32_t most) {
     sequence.draft_limit = std::min(most, sequence.final_tokens - 1 - known);
     if (!drafter->is_free()) {
       const GuessChances chances(sequence.acceptance);
-      const std::uint32_t worthwhile = length.choose(chances, std::min(most, rows_left));
+      const std::uint32_t worthwhile = length.choose(chances, std::min(most, rows));
       if (worthwhile == 0) sequence.acceptance.fade_to(typical_acceptance);
       sequence.draft_limit = std::min(sequence.draft_limit, worthwhile);
       length.take(chances, sequence.draft_limit);
-      rows_left -= sequence.draft_limit;
+      rows -= sequence.draft_limit;
     }
     if (sequence.draft_limit > 0) drafting.push_back(&sequence);
   }

@@ -42,8 +42,10 @@ struct Engine::State {
   // Of a request that arrives.
   Acceptance first_acceptance(std::uint64_t arrival) const;
 
-  // Part of plan_drafts(): fills `drafting` and their draft_limit, at most `most`.
-  void choose_drafting(DraftLength length, std::uint32_t most);
+  // Part of plan_drafts(): fills `drafting` and their draft_limit, at most `most` each and `rows`
+  // in all.
+  void choose_drafting(std::span<const PlannedSlice> decodes, DraftLength length,
+                       std::uint32_t most, std::uint32_t rows);
 
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);

@@ -72,7 +72,8 @@ void Scheduler::plan_decodes(StepPlan& plan) {
       add_slice(sequence, 1, plan);
     }
   }
-  decode_slices_ = plan.slices.size();
+  plan.decodes = static_cast<std::uint32_t>(plan.slices.size());
+  plan.decode_work = plan.work;
 }
 
 void Scheduler::open_prompt_budgets(const StepPlan& plan) {

@@ -183,7 +183,6 @@ class Scheduler {
   std::optional<double> courtesy_budget_ms_;
   std::optional<double> beside_budget_ms_;  // of prompts no better than decodes that may rest
   double decodes_ms_ = 0.0;                 // of the first pass
-  std::size_t decode_slices_ = 0;
   bool has_courteous_rows_ = false;
   // The best priority that was added in this period of kCourtesySteps and in the one before.
   std::int32_t best_priority_ = std::numeric_limits<std::int32_t>::max();

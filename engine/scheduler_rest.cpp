@@ -47,7 +47,7 @@ std::optional<double> Scheduler::patient_limit_ms(const StepPlan& plan) const {
     const Sequence& sequence = *plan.slices[i].sequence;
     if (sequence.order.priority >= patient_.back()->order.priority) continue;
     gap.add(sequence);
-    has_prompt = has_prompt || i >= decode_slices_;
+    has_prompt = has_prompt || i >= plan.decodes;
   }
   if (gap.is_known()) return step_limit_ms(gap.ms());
   return has_prompt ? std::optional(0.0) : std::nullopt;

@@ -30,6 +30,8 @@ struct StepPlan {
   std::uint32_t prompt_rows = 0;   // of chunks
   std::uint32_t logits_rows = 0;
   std::uint32_t resting = 0;       // decodes that sit this step out
+  std::uint32_t decodes = 0;       // slices before the chunks
+  StepWork decode_work;            // theirs, without guesses
   StepWork work;                   // what the rows cost
 
   void clear() {
@@ -40,6 +42,8 @@ struct StepPlan {
     prompt_rows = 0;
     logits_rows = 0;
     resting = 0;
+    decodes = 0;
+    decode_work = {};
     work = {};
   }
 };

@@ -102,6 +102,64 @@ TEST(Speculation, NobodyGuessesWhileOthersRest) {
   EXPECT_GT(guesses, 50U) << "when nobody is in a hurry any more";
 }
 
+struct BesidePrompts {
+  std::uint32_t steps = 0;
+  std::uint32_t draft_tokens = 0;
+  std::uint32_t accepted = 0;
+  std::uint32_t draft_tokens_elsewhere = 0;
+};
+
+// Streams that asked for a token gap of 60 ms and, once they are guessed for, a prompt of 400
+// tokens in their midst, on a machine where a step takes `base_ms` and `row_ms` for each row.
+BesidePrompts read_a_prompt_beside(EngineRun& run, engine::RequestId streams, double base_ms,
+                                   double row_ms) {
+  BesidePrompts beside;
+  for (engine::RequestId id = 1; id <= streams; ++id) {
+    Request request = long_request(id);
+    request.token_gap_ms = 60.0F;
+    run.add(request);
+  }
+  bool is_asked = false;
+  while (run.has_work()) {
+    if (!is_asked && beside.draft_tokens_elsewhere >= 20) {
+      run.add(greedy_request(9, letters(400, 7), 4));
+      is_asked = true;
+    }
+    run.step();
+    const auto& stats = run.output().stats;
+    const double duration_ms = base_ms + row_ms * stats.rows;
+    run.observe_step(duration_ms);
+    if (stats.prompt_rows == 0) beside.draft_tokens_elsewhere += stats.draft_tokens;
+    if (!is_asked || stats.prompt_rows == 0) continue;
+    ++beside.steps;
+    beside.draft_tokens += stats.draft_tokens;
+    beside.accepted += stats.accepted_tokens;
+    EXPECT_LE(16 * stats.draft_tokens, stats.prompt_rows + 15);
+    EXPECT_LE(duration_ms, 60.0);
+  }
+  return beside;
+}
+
+TEST(Speculation, GuessesAreVerifiedInTheStepsThatReadAPrompt) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  const BesidePrompts beside = read_a_prompt_beside(run, 1, 6.0, 1.0);
+  EXPECT_GE(beside.steps, 7U);
+  EXPECT_GE(beside.accepted, 2 * beside.steps) << "of at most three or four a step";
+  Request request = long_request();
+  EXPECT_EQ(run.result(1).choices[0].tokens, run_alone(request, habitual()).choices[0].tokens);
+  EXPECT_EQ(run.result(9).choices[0].tokens,
+            run_alone(greedy_request(9, letters(400, 7), 4), habitual()).choices[0].tokens);
+}
+
+// Of two streams a likely guess is worth its row, of three none is.
+TEST(Speculation, NoGuessIsMadeBesideAPromptThatWillNotPayAfterIt) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  const BesidePrompts beside = read_a_prompt_beside(run, 2, 2.0, 2.0);
+  EXPECT_GE(beside.steps, 12U);
+  EXPECT_EQ(beside.draft_tokens, 0U);
+  EXPECT_GT(beside.draft_tokens_elsewhere, 100U);
+}
+
 // The model's distribution is the same at every position, so all tokens of all runs are draws from
 // it. A wrong rule of acceptance would favour or spare the token that is guessed most.
 TEST(Speculation, TokensKeepTheirDistribution) {
