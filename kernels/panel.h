@@ -41,6 +41,7 @@ namespace turnstile::kernels {
 
 inline constexpr int kPanelRows = 16;
 inline constexpr int kSuperHeadBytes = 64;                             // of the K types
+inline constexpr int kMaxColumns = 65'536;  // of a quantised matrix: what every workspace holds
 inline constexpr int kBlocksPerSuper = kSuperBlock / kQuantBlock;
 
 // Where block b of a panel of a quantised type begins, and its parts.
@@ -66,7 +67,8 @@ PanelFormat panel_format(WeightType type);
 struct PanelMatrix {
   WeightType type = WeightType::F32;
   int rows = 0;  // outputs
-  int cols = 0;  // inputs; a multiple of 32 for the quantised types, of 256 for the K types
+  // Inputs; quantised: at most kMaxColumns, a multiple of 32, and of 256 for the K types.
+  int cols = 0;
   const std::byte* data = nullptr;
 
   int panel_count() const { return (rows + kPanelRows - 1) / kPanelRows; }

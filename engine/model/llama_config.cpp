@@ -1,6 +1,7 @@
 #include "engine/model/llama_config.h"
 
-#include <cmath>
+#include <array>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -119,6 +120,12 @@ Result<void> check_heads(const GgufFile& file, LlamaConfig& config) {
                          " values; supported are multiples of 8 up to " +
                          std::to_string(LlamaLimits::kMaxHeadDim));
   }
+  if (config.q_width() > static_cast<int>(LlamaLimits::kMaxWidth)) {
+    return wrong_key("llama.attention.head_count",
+                     "gives " + std::to_string(config.q_heads) + " heads of " +
+                         std::to_string(config.head_dim) + " values; together they may have " +
+                         std::to_string(LlamaLimits::kMaxWidth));
+  }
   int value_dim = 0;
   Reader reader(file);
   reader.optional(value_dim, "llama.attention.value_length", LlamaLimits::kMaxHeadDim,
@@ -132,12 +139,27 @@ Result<void> check_heads(const GgufFile& file, LlamaConfig& config) {
   return {};
 }
 
-Result<double> positive_float(const GgufFile& file, std::string_view key, double max) {
+struct Range {
+  double least;
+  double most;
+};
+// Outside of them a quotient or a power of these numbers may be infinite, and every logit with it.
+constexpr Range kNormEpsilon{1e-12, 1.0};
+constexpr Range kRopeBase{1.0, 1e12};
+constexpr Range kPositionScale{1e-6, 1e6};
+
+std::string short_text(double value) {
+  std::array<char, 32> digits;
+  std::snprintf(digits.data(), digits.size(), "%g", value);
+  return digits.data();
+}
+
+Result<double> float_within(const GgufFile& file, std::string_view key, Range range) {
   const auto value = file.require_float(key);
   if (!value) return tl::unexpected(value.error());
-  if (!(std::isfinite(*value) && *value > 0.0 && *value <= max)) {
-    return wrong_key(key, "is " + std::to_string(*value) + "; it must be above 0 and at most " +
-                              std::to_string(max));
+  if (!(*value >= range.least && *value <= range.most)) {  // what is not a number is in no range
+    return wrong_key(key, "is " + short_text(*value) + "; it must be " + short_text(range.least) +
+                              " to " + short_text(range.most));
   }
   return *value;
 }
@@ -146,7 +168,7 @@ Result<double> read_position_scale(const GgufFile& file) {
   constexpr std::string_view kType = "llama.rope.scaling.type";
   constexpr std::string_view kFactor = "llama.rope.scaling.factor";
   if (file.has_key("llama.rope.scale_linear")) {
-    return positive_float(file, "llama.rope.scale_linear", 1e6);
+    return float_within(file, "llama.rope.scale_linear", kPositionScale);
   }
   if (!file.has_key(kType)) {
     if (file.has_key(kFactor)) {
@@ -157,7 +179,7 @@ Result<double> read_position_scale(const GgufFile& file) {
   const auto type = file.require_string(kType);
   if (!type) return tl::unexpected(type.error());
   if (*type == "none") return 1.0;
-  if (*type == "linear") return positive_float(file, kFactor, 1e6);
+  if (*type == "linear") return float_within(file, kFactor, kPositionScale);
   return wrong_key(kType, "is " + printable_text(*type) +
                               "; supported are 'none', 'linear' and the tensor rope_freqs.weight");
 }
@@ -175,7 +197,7 @@ Result<void> read_rope(const GgufFile& file, LlamaConfig& config) {
   }
   config.rope_base = 10'000.0;
   if (file.has_key("llama.rope.freq_base")) {
-    const auto base = positive_float(file, "llama.rope.freq_base", 1e12);
+    const auto base = float_within(file, "llama.rope.freq_base", kRopeBase);
     if (!base) return tl::unexpected(base.error());
     config.rope_base = *base;
   }
@@ -229,8 +251,8 @@ tl::expected<LlamaConfig, LoadError> read_llama_config(const GgufFile& file) {
   Reader reader(file);
   reader.required(config.layers, "llama.block_count", LlamaLimits::kMaxLayers);
   reader.required(config.context, "llama.context_length", LlamaLimits::kMaxContext);
-  reader.required(config.hidden, "llama.embedding_length", LlamaLimits::kMaxHidden);
-  reader.required(config.feed_forward, "llama.feed_forward_length", LlamaLimits::kMaxFeedForward);
+  reader.required(config.hidden, "llama.embedding_length", LlamaLimits::kMaxWidth);
+  reader.required(config.feed_forward, "llama.feed_forward_length", LlamaLimits::kMaxWidth);
   reader.required(config.q_heads, "llama.attention.head_count", LlamaLimits::kMaxHeads);
   reader.optional(config.kv_heads, "llama.attention.head_count_kv", LlamaLimits::kMaxHeads,
                   config.q_heads);
@@ -238,7 +260,7 @@ tl::expected<LlamaConfig, LoadError> read_llama_config(const GgufFile& file) {
   if (reader.error()) return tl::unexpected(*reader.error());
 
   if (const auto ok = check_heads(file, config); !ok) return tl::unexpected(ok.error());
-  const auto epsilon = positive_float(file, "llama.attention.layer_norm_rms_epsilon", 1.0);
+  const auto epsilon = float_within(file, "llama.attention.layer_norm_rms_epsilon", kNormEpsilon);
   if (!epsilon) return tl::unexpected(epsilon.error());
   config.norm_epsilon = static_cast<float>(*epsilon);
   if (const auto ok = read_rope(file, config); !ok) return tl::unexpected(ok.error());

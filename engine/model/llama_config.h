@@ -33,14 +33,15 @@
 
 #include "engine/load_error.h"
 #include "engine/loader/gguf.h"
+#include "kernels/panel.h"
 
 namespace turnstile::engine {
 
 struct LlamaLimits {
   static constexpr std::uint64_t kMaxLayers = 1'024;
   static constexpr std::uint64_t kMaxContext = 1'048'576;  // tokens; the rope table grows with it
-  static constexpr std::uint64_t kMaxHidden = 65'536;
-  static constexpr std::uint64_t kMaxFeedForward = 1'048'576;
+  // Whatever is multiplied by a matrix: hidden, feed_forward, and all query heads together.
+  static constexpr std::uint64_t kMaxWidth = kernels::kMaxColumns;
   static constexpr std::uint64_t kMaxHeads = 1'024;
   static constexpr std::uint64_t kMaxHeadDim = 512;
   static constexpr std::uint64_t kMaxVocabulary = 4'194'304;

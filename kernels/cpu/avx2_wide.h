@@ -154,6 +154,7 @@ struct WideWork {
   static constexpr bool kPrepares = !std::is_same_v<Prepared, NothingPrepared>;
   static constexpr std::ptrdiff_t kPreparedBlocks =
       kPrepares ? kPreparedBytes / static_cast<std::ptrdiff_t>(sizeof(Prepared)) : 1;
+  static_assert(!kPrepares || kPreparedBlocks >= kMaxColumns / kQuantBlock, "a row fits");
   static constexpr int kSegmentBlocks =
       kSegmentBytes / static_cast<int>(sizeof(typename Kernel::WideBlock));
 
@@ -163,7 +164,7 @@ struct WideWork {
 
   static int group_rows(std::ptrdiff_t blocks) {
     if constexpr (!kPrepares) return kGroupRows;
-    assert(blocks <= kPreparedBlocks && "a row fits the workspace");
+    assert(blocks <= kPreparedBlocks && "a matrix has at most kMaxColumns");
     return static_cast<int>(std::min<std::ptrdiff_t>(kGroupRows, kPreparedBlocks / blocks));
   }
 
