@@ -229,7 +229,7 @@ void attention_bench(benchmark::State& state, KvType type, Level level, int coun
   std::iota(blocks.begin(), blocks.end(), 0U);
   std::vector<float> q(static_cast<std::size_t>(count) * row, 0.5F);
   std::vector<float> out(q.size());
-  std::vector<float> scratch(attention_scratch_floats(64, 3));
+  std::vector<float> scratch(attention_scratch_floats(64));
   const KernelTable& table = kernel_table(level, Numerics::Int8);
   for (int p = 0; p < context; ++p) {
     std::vector<float> kv(192);

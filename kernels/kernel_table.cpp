@@ -8,8 +8,8 @@
 
 namespace turnstile::kernels {
 
-std::size_t attention_scratch_floats(int head_dim, int heads_per_group) {
-  assert(head_dim > 0 && heads_per_group > 0 && "a shape");
+std::size_t attention_scratch_floats(int head_dim) {
+  assert(head_dim > 0 && "a shape");
   return attention_tile_floats(head_dim);
 }
 

@@ -112,8 +112,8 @@ struct KernelTable {
                  int kv_head, int row_begin, int row_end, float* scratch);
 };
 
-// Floats of scratch that `attend` of any table needs for this shape.
-std::size_t attention_scratch_floats(int head_dim, int heads_per_group);
+// Floats of scratch that `attend` of any table needs for heads of this size.
+std::size_t attention_scratch_floats(int head_dim);
 
 // The best level that this CPU and its operating system support.
 Level best_level();

@@ -73,8 +73,8 @@ void carve(StepWorkspace& work, Carver& carver, const LlamaConfig& config, std::
   for (WorkerScratch& worker : work.workers) {
     worker.gate = carver.take<float>(WorkSplit::kRowTile, kItemCols);
     worker.up = carver.take<float>(WorkSplit::kRowTile, kItemCols);
-    worker.attention = carver.take<float>(
-        1, kernels::attention_scratch_floats(config.head_dim, config.heads_per_group()));
+    worker.attention =
+        carver.take<float>(1, kernels::attention_scratch_floats(config.head_dim));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -40,11 +41,17 @@ struct Sequence {
         q(random_floats(static_cast<std::size_t>(positions * q_heads * head_dim), random)) {
     std::iota(blocks.begin(), blocks.end(), 0U);
     std::shuffle(blocks.begin(), blocks.end(), random);
+    write();
+  }
+
+  // K and V of all positions, and large numbers behind them.
+  void write() {
+    const auto kv_row = static_cast<std::size_t>(layout.kv_heads * layout.head_dim);
     const KernelTable& scalar = kernel_table(Level::Scalar, Numerics::Int8);
-    const std::vector<float> stale(static_cast<std::size_t>(kv_heads * head_dim), 500.0F);
+    const std::vector<float> stale(kv_row, 500.0F);
     for (std::size_t i = 0; i < layout.block_count * kKvBlockTokens; ++i) {
-      const bool used = static_cast<int>(i) < positions;
-      const std::size_t at = i * static_cast<std::size_t>(kv_heads * head_dim);
+      const bool used = static_cast<int>(i) < length;
+      const std::size_t at = i * kv_row;
       scalar.kv_write(layout, pool.data(), blocks[i / kKvBlockTokens],
                       static_cast<int>(i % kKvBlockTokens), used ? k.data() + at : stale.data(),
                       used ? v.data() + at : stale.data());
@@ -56,8 +63,7 @@ struct Sequence {
   // Attention of rows [first, first + count) in one call a kv head, or in the given pieces.
   std::vector<float> attend(const KernelTable& table, int first, int count, int piece) const {
     std::vector<float> out(static_cast<std::size_t>(count) * row_floats(), -1.0F);
-    const int group = q_heads / layout.kv_heads;
-    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, group));
+    std::vector<float> scratch(attention_scratch_floats(layout.head_dim));
     const AttentionRows rows{.q = q.data() + static_cast<std::size_t>(first) * row_floats(),
                              .q_stride = row_floats(),
                              .out = out.data(),
@@ -83,8 +89,7 @@ struct Sequence {
     const int chunks = attention_chunks(first + count);
     std::vector<float> parts(static_cast<std::size_t>(count * q_heads * chunks) *
                              attention_part_floats(layout.head_dim));
-    const int group = q_heads / layout.kv_heads;
-    std::vector<float> scratch(attention_scratch_floats(layout.head_dim, group));
+    std::vector<float> scratch(attention_scratch_floats(layout.head_dim));
     AttentionRows rows{.q = q.data() + static_cast<std::size_t>(first) * row_floats(),
                        .q_stride = row_floats(),
                        .out = out.data(),
@@ -177,19 +182,19 @@ constexpr int kLongest = tests::kAddressSanitizer ? 300 : 700;  // more than one
 // weights are rounded to 1/32,767 of their largest, which moves a score by at most a few 1e-4.
 TEST(Attention, IsCloseToTheDoubleReference) {
   std::mt19937 random(21);
-  for (const KernelTable* table : all_tables()) {
-    SCOPED_TRACE(trace_of(*table));
-    for (int round = 0; round < (tests::kAddressSanitizer ? 8 : 16); ++round) {
-      const int group = 1 + round % 8;
-      const int head_dim = 8 * pick(random, 1, 16);
-      const int length = pick(random, 1, kLongest);
-      const Sequence sequence(type_of(round), pick(random, 1, 3), group, head_dim, length, random);
-      const double bound = sequence.layout.type == KvType::Int8 ? 4e-4 : 1e-5;
-      const int count = std::min(length, pick(random, 1, 20));
-      const int first = length - count;
+  for (int round = 0; round < (tests::kAddressSanitizer ? 8 : 16); ++round) {
+    const int group = 1 + round % 8;
+    const int head_dim = 8 * pick(random, 1, 16);
+    const int length = pick(random, 1, kLongest);
+    const Sequence sequence(type_of(round), pick(random, 1, 3), group, head_dim, length, random);
+    const double bound = sequence.layout.type == KvType::Int8 ? 4e-4 : 1e-5;
+    const int count = std::min(length, pick(random, 1, 20));
+    const int first = length - count;
+    const std::vector<double> stored_k = sequence.stored(sequence.k);
+    const std::vector<double> stored_v = sequence.stored(sequence.v);
+    for (const KernelTable* table : all_tables()) {
+      SCOPED_TRACE(trace_of(*table));
       const std::vector<float> out = sequence.attend(*table, first, count, count);
-      const std::vector<double> stored_k = sequence.stored(sequence.k);
-      const std::vector<double> stored_v = sequence.stored(sequence.v);
       for (int check = 0; check < (tests::kAddressSanitizer ? 2 : 6); ++check) {
         const int row = pick(random, 0, count - 1);
         const int head = pick(random, 0, sequence.q_heads - 1);
@@ -310,6 +315,127 @@ TEST(Attention, OverInt8EqualsTheScalarLevelBitForBit) {
       ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
           << "length " << length << " rows " << count << " head_dim " << head_dim;
     }
+  }
+}
+
+// All query heads of rows [first, first + count) at every level.
+void expect_close_to_double(const Sequence& sequence, int first, int count) {
+  const std::vector<double> k = sequence.stored(sequence.k);
+  const std::vector<double> v = sequence.stored(sequence.v);
+  const auto dim = static_cast<std::size_t>(sequence.layout.head_dim);
+  const double bound = sequence.layout.type == KvType::Int8 ? 4e-4 : 1e-5;
+  std::vector<std::vector<double>> expected;
+  for (int row = first; row < first + count; ++row) {
+    for (int head = 0; head < sequence.q_heads; ++head) {
+      expected.push_back(sequence.reference(row, head, k, v));
+    }
+  }
+  for (const KernelTable* table : tested_tables()) {
+    const std::vector<float> out = sequence.attend(*table, first, count, count);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      ASSERT_NEAR(out[i], expected[i / dim][i % dim], bound)
+          << trace_of(*table) << ", " << sequence.q_heads / sequence.layout.kv_heads
+          << " heads a group, " << count << " rows, head_dim " << dim << ", length "
+          << sequence.length << ", value " << i;
+    }
+  }
+}
+
+// A tile has 12 vectors, which are computed up to 6 or 12 at a time; groups of more than 12 heads
+// are several tiles of one row, smaller ones share a tile with other rows.
+TEST(AttentionEdges, GroupsOfEverySize) {
+  std::mt19937 random(31);
+  for (const KvType type : {KvType::F16, KvType::Int8}) {
+    for (const int group : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 16, 24, 25}) {
+      const Sequence sequence(type, 2, group, 16, 21, random);
+      expect_close_to_double(sequence, 16, 5);
+    }
+    for (int rows = 1; rows <= 13; ++rows) {
+      expect_close_to_double(Sequence(type, 1, 1, 8, 30, random), 30 - rows, rows);
+    }
+  }
+}
+
+// Columns of V are taken 8 or 16 at a time, one to eight of them together.
+TEST(AttentionEdges, HeadsOfEverySize) {
+  std::mt19937 random(32);
+  for (const KvType type : {KvType::F16, KvType::Int8}) {
+    for (int head_dim = 8; head_dim <= 136; head_dim += 8) {
+      expect_close_to_double(Sequence(type, 1, 1, head_dim, 18, random), 17, 1);
+      expect_close_to_double(Sequence(type, 1, 7, head_dim, 18, random), 17, 1);
+    }
+    for (const int head_dim : {256, kMaxInt8HeadDim}) {
+      expect_close_to_double(Sequence(type, 1, 3, head_dim, 18, random), 17, 1);
+    }
+  }
+}
+
+// The ends of registers, blocks and chunks; the last row sees all, those before it a little less.
+TEST(AttentionEdges, SequencesOfEveryLength) {
+  std::mt19937 random(33);
+  for (const KvType type : {KvType::F16, KvType::Int8}) {
+    for (const int length : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 239, 240, 241, 255,
+                             256, 257, 272, 273, 511, 512, 513}) {
+      const int rows = std::min(length, 2);
+      expect_close_to_double(Sequence(type, 1, 1, 8, length, random), length - rows, rows);
+    }
+  }
+}
+
+// More positions than 16 bits count, whole and in parts.
+TEST(AttentionEdges, ALongContext) {
+  if (tests::kAddressSanitizer) GTEST_SKIP() << "the test's own loops take a minute there";
+  constexpr int kLength = 65'536 + 300;
+  std::mt19937 random(34);
+  for (const KvType type : {KvType::F16, KvType::Int8}) {
+    Sequence sequence(type, 1, 1, 8, kLength, random);
+    // The last positions hold what the query looks for: otherwise no single one would show.
+    for (int i = (kLength - 40) * 8; i < kLength * 8; ++i) {
+      sequence.k[static_cast<std::size_t>(i)] = sequence.q[static_cast<std::size_t>(
+          (kLength - 1) * 8 + i % 8)] * 4.0F;
+    }
+    sequence.write();
+    expect_close_to_double(sequence, kLength - 1, 1);
+    for (const KernelTable* table : tested_tables()) {
+      EXPECT_EQ(sequence.attend_in_parts(*table, kLength - 1, 1, {0, 100, 256, 258}),
+                sequence.attend(*table, kLength - 1, 1, 1))
+          << trace_of(*table);
+    }
+  }
+}
+
+// The largest sums beside an Int8 cache: 512 * 127 * 32,767 of a head, 256 * 127 * 32,767 of the
+// positions of a chunk, with either sign. Keys of the first half point away from the query.
+TEST(AttentionEdges, LargestSumsFit32Bits) {
+  std::mt19937 random(35);
+  Sequence sequence(KvType::Int8, 1, 1, kMaxInt8HeadDim, 512, random);
+  const std::size_t half = sequence.k.size() / 2;
+  std::fill(sequence.q.begin(), sequence.q.end(), 1.0F);
+  std::fill(sequence.k.begin(), sequence.k.end(), 1.0F);
+  std::fill_n(sequence.k.begin(), half, -1.0F);
+  std::fill(sequence.v.begin(), sequence.v.end(), -3.0F);
+  std::fill_n(sequence.v.begin(), half, 5.0F);
+  sequence.write();
+  for (const KernelTable* table : tested_tables()) {
+    SCOPED_TRACE(trace_of(*table));
+    for (const float value : sequence.attend(*table, 511, 1, 1)) ASSERT_NEAR(value, -3.0F, 1e-4F);
+    for (const float value : sequence.attend(*table, 255, 1, 1)) ASSERT_NEAR(value, 5.0F, 1e-4F);
+  }
+}
+
+// Activations that overflowed somewhere before: the same bits at every level, and numbers.
+TEST(AttentionEdges, QueriesThatAreNoNumbersBesideAnInt8Cache) {
+  std::mt19937 random(36);
+  Sequence sequence(KvType::Int8, 1, 2, 16, 20, random);
+  const float wrong[] = {std::numeric_limits<float>::quiet_NaN(),
+                         std::numeric_limits<float>::infinity(),
+                         -std::numeric_limits<float>::infinity(), 3e38F};
+  for (std::size_t i = 0; i < sequence.q.size(); i += 3) sequence.q[i] = wrong[i % 4];
+  const KernelTable& scalar = kernel_table(Level::Scalar, Numerics::Int8);
+  const std::vector<float> expected = sequence.attend(scalar, 15, 5, 5);
+  for (const float value : expected) ASSERT_TRUE(std::isfinite(value));
+  for (const KernelTable* table : tested_tables()) {
+    EXPECT_EQ(sequence.attend(*table, 15, 5, 5), expected) << trace_of(*table);
   }
 }
 
