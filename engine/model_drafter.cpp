@@ -169,6 +169,8 @@ ModelDrafter::Slot* ModelDrafter::slot_of(const Sequence& sequence) {
 ModelDrafter::Slot* ModelDrafter::open_slot(const Sequence& sequence) {
   const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
   if ((known - sequence.prompt_tokens) * kTokensReadForOne < known) return nullptr;
+  const std::uint32_t room = known + known / kTokensReadForOne + sequence.draft_limit;
+  if (blocks_for(room) > blocks_to_have()) return nullptr;
   const auto is_free = [](const Slot& slot) { return slot.owner == nullptr; };
   auto slot = std::find_if(slots_.begin(), slots_.end(), is_free);
   if (slot == slots_.end()) {
@@ -179,7 +181,19 @@ ModelDrafter::Slot* ModelDrafter::open_slot(const Sequence& sequence) {
   slot->last_call = call_;
   slot->params = sequence.request->request.sampling;
   slot->params.top_logprobs = 0;
+  // All at once: whoever grows while this text is read takes none of them.
+  const bool holds = hold_blocks(*slot, known);
+  assert(holds && "there are as many blocks to have as were counted");
   return &*slot;
+}
+
+// Free ones and those of whoever is not guessed for in this call.
+std::size_t ModelDrafter::blocks_to_have() const {
+  std::size_t blocks = pool_.available();
+  for (const Slot& slot : slots_) {
+    if (slot.last_call != call_) blocks += slot.blocks.size();
+  }
+  return blocks;
 }
 
 void ModelDrafter::close(Slot& slot) {

@@ -14,8 +14,11 @@
 // at most kMaxDraftSequences at a time, each read as far as it was ever guessed for: a prompt is
 // read only when the answer is long enough to pay for that (kTokensReadForOne), in pieces of at
 // most kMaxDraftPassRows tokens a step. Wrong guesses are overwritten. When slots or blocks run
-// short, whoever was guessed for longest ago gives up his. Nothing is shared between sequences: the
-// choices of a request and the turns of a conversation are read each for itself.
+// short, whoever was guessed for longest ago gives up his. Whoever then finds no block to grow into
+// loses his slot, and is read again, as anybody is read, only into blocks for all his tokens and
+// room for as many more as pay for it: else a full pool would be read into over and over. Nothing
+// is shared between sequences: the choices of a request and the turns of a conversation are read
+// each for itself.
 //
 // So what this costs is bounded, and nothing while no guess pays; K and V of the target, its blocks
 // and its prefix cache are not touched, and a pause or an end only frees the slot.
@@ -87,6 +90,7 @@ class ModelDrafter final : public Drafter {
   Slot* open_slot(const Sequence& sequence);
   void close(Slot& slot);
   bool give_up_oldest();
+  std::size_t blocks_to_have() const;
   bool hold_blocks(Slot& slot, std::size_t positions);
   void start_drafts(std::span<Sequence* const> sequences);
   double run_pass();

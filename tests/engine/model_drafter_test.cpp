@@ -368,6 +368,21 @@ TEST(ModelDrafter, SlotsAndBlocksThatRunShortCostGuessesAndNothingElse) {
   }
 }
 
+TEST(ModelDrafter, TextsThatOutgrowTheBlocksAreNotReadOverAndOver) {
+  for (const std::size_t blocks : {8U, 13U, 20U, 28U}) {
+    for (const std::uint32_t streams : {1U, 2U, 4U}) {
+      Limits limits = drafting();
+      limits.speculation.draft_kv_blocks = blocks;
+      ToyModelLog draft_log;
+      EngineRun run(toy_engine_with_draft(limits, decided(), decided(), nullptr, &draft_log));
+      for (std::uint32_t id = 1; id <= streams; ++id) run.add(long_request(id, 450));
+      const Sums sums = run_through(run);
+      EXPECT_GT(sums.accepted, 50U);
+      EXPECT_LT(draft_log.rows, 3 * 450 * streams) << blocks << " blocks, streams " << streams;
+    }
+  }
+}
+
 TEST(ModelDrafter, APausedSequenceGivesItsPlaceBackAndIsReadAgain) {
   ToyModelLog draft_log;
   EngineRun run(toy_engine_with_draft(drafting(), decided(), decided(), nullptr, &draft_log));
