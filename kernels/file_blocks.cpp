@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/bf16.h"
 #include "kernels/half_float.h"
 
 namespace turnstile::kernels {
@@ -23,13 +24,6 @@ std::uint16_t half_at(const std::byte* from, int at) {
   std::uint16_t half = 0;
   std::memcpy(&half, from + at, sizeof half);
   return half;
-}
-
-float bfloat_at(const std::byte* from) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(half_at(from, 0)) << 16;
-  float value = 0.0F;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
 }
 
 // Nibble c of 16 bytes: the low ones are columns 0..15, the high ones 16..31.
@@ -303,7 +297,8 @@ void dequantize_file_row(FileType type, const std::byte* file_row, int cols, flo
   if (format.columns == 1) {
     for (int c = 0; c < cols; ++c) {
       const std::byte* from = file_row + static_cast<std::size_t>(c) * format.bytes;
-      out[c] = type == FileType::F16 ? half_to_float(half_at(from, 0)) : bfloat_at(from);
+      out[c] = type == FileType::F16 ? half_to_float(half_at(from, 0))
+                                      : bf16_to_float(half_at(from, 0));
     }
     return;
   }

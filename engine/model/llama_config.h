@@ -33,6 +33,7 @@
 
 #include "engine/load_error.h"
 #include "engine/loader/gguf.h"
+#include "kernels/kv_block.h"
 #include "kernels/panel.h"
 
 namespace turnstile::engine {
@@ -43,7 +44,7 @@ struct LlamaLimits {
   // Whatever is multiplied by a matrix: hidden, feed_forward, and all query heads together.
   static constexpr std::uint64_t kMaxWidth = kernels::kMaxColumns;
   static constexpr std::uint64_t kMaxHeads = 1'024;
-  static constexpr std::uint64_t kMaxHeadDim = 512;
+  static constexpr std::uint64_t kMaxHeadDim = kernels::kMaxInt8HeadDim;
   static constexpr std::uint64_t kMaxVocabulary = 4'194'304;
 };
 

@@ -17,6 +17,7 @@
 // The order of reduction is the instruction's: 32 columns are an even and an odd chain of fused
 // multiply-adds from zero, which are added, and their sum is added to C. A tile that leaves for the
 // next segment comes back as it was, so neither segments nor groups of rows show in the bits.
+// Reference: the Scalar level under Bf16, bit for bit; every edge: tests/kernels/bf16_test.cpp.
 // Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS.
 #include <immintrin.h>
 
@@ -32,8 +33,8 @@ namespace {
 
 #include "kernels/cpu/avx512_simd.inc"
 #include "kernels/cpu/vnni_blocks.inc"
+#include "kernels/cpu/amx_tiles.inc"
 
-constexpr int kTileRows = 16;
 constexpr int kGroupRows = 2 * kTileRows;
 constexpr int kStripePanels = 2;
 constexpr int kPairs = kQuantBlock / 2;
@@ -148,15 +149,6 @@ void widen(const PanelMatrix& w, int panel, int first, int count, WideBlock* wid
   }
 }
 
-struct alignas(64) TileConfig {
-  std::uint8_t palette;
-  std::uint8_t start_row;
-  std::uint8_t reserved[14];
-  std::uint16_t row_bytes[16];
-  std::uint8_t rows[16];
-};
-static_assert(sizeof(TileConfig) == 64);
-
 // Rows of the two tiles of a group; the second may have none.
 struct GroupShape {
   int first = 0;
@@ -164,19 +156,12 @@ struct GroupShape {
   friend bool operator==(const GroupShape&, const GroupShape&) = default;
 };
 
-// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights. GCC 12 takes the stores to a plain
-// structure for dead, and the instruction then faults.
-void configure_tiles(GroupShape shape) {
-  constexpr int kRowTiles[8] = {1, 1, 2, 2, 1, 2, 0, 0};  // which rows give a tile its height
-  alignas(64) volatile TileConfig config{};
-  config.palette = 1;
-  for (int i = 0; i < 8; ++i) {
-    const int rows = kRowTiles[i] == 0 ? kPairs : kRowTiles[i] == 1 ? shape.first : shape.second;
-    if (rows == 0) continue;
-    config.rows[i] = static_cast<std::uint8_t>(rows);
-    config.row_bytes[i] = 64;
-  }
-  _tile_loadconfig(const_cast<const TileConfig*>(&config));
+// Tiles 0 to 3 are sums, 4 and 5 rows, 6 and 7 weights; all have rows of 64 bytes.
+void configure_group(GroupShape shape) {
+  const TileShape first{shape.first, 64};
+  const TileShape second{shape.second, shape.second == 0 ? 0 : 64};
+  constexpr TileShape kWeights{kPairs, 64};
+  configure_tiles({first, first, second, second, first, second, kWeights, kWeights});
 }
 
 struct Work {
@@ -254,7 +239,7 @@ class Product {
       for (int g = 0, row = 0; g < groups.count; row += groups.rows_of(g), ++g) {
         const int size = groups.rows_of(g);
         const GroupShape shape{(size + 1) / 2, size / 2};
-        if (shape != configured_) configure_tiles(configured_ = shape);
+        if (shape != configured_) configure_group(configured_ = shape);
         const std::uint16_t* from = x_.bf16 + (first_row + row) * stride_ + b * kQuantBlock;
         multiply_group(work_, panels, count, from, stride_, shape, b == 0, work_.acc + row);
         if (b + count == blocks) store(panel, panels, first_row, row, size);

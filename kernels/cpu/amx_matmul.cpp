@@ -9,12 +9,12 @@
 //                     C: 16 rows x 16 outputs, the exact integer sums of this block
 //
 // The sums of a block leave the tile, are scaled and added in the order of all levels, so the bits
-// are theirs. That conversion costs about what the tiles save: measured on a Xeon, tiles win by
-// 16 % at 16 and 32 rows and lose above, so only such products come here; the others, and Q6_K,
-// whose scales are 16 columns wide, are computed by the AVX-512 level.
+// are theirs. That conversion costs about what the tiles save: a prototype on a Xeon had 1.13 times
+// the speed of AVX-512 at 16 rows, 1.16 at 32, and at most 0.92 at 128. So products of 16 to 64
+// rows come here; the others, and Q6_K, whose scales are 16 columns wide, go to the AVX-512 level.
 //
-// Tiles are configured at the start of a call and released at its end, as the registers of a thread
-// that holds them are saved at every switch.
+// Reference: the Scalar level, bit for bit; edges of rows, outputs, segments of 24 blocks and
+// widths that fit the workspace: tests/kernels/tile_edges_test.cpp.
 // Source: Intel Architecture Instruction Set Extensions Programming Reference, chapter 3 (AMX).
 #include "kernels/cpu/amx.h"
 
@@ -31,40 +31,19 @@ namespace {
 
 #include "kernels/cpu/avx512_simd.inc"
 #include "kernels/cpu/vnni_blocks.inc"
+#include "kernels/cpu/amx_tiles.inc"
 
-constexpr int kTileRows = 16;     // activation rows of a tile
 constexpr int kLeastRows = 16;
 constexpr int kMostRows = 64;
 constexpr int kSegmentBlocks = 24;  // blocks whose nibbles are expanded at once: 12 KiB
 
-// Tile registers: two of each kind, so that a block's products start before the last ones are
-// read.
-constexpr int kSums = 0;
-constexpr int kActivations = 2;
-constexpr int kWeights = 4;
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette;
-  std::uint8_t start_row;
-  std::uint8_t reserved[14];
-  std::uint16_t row_bytes[16];
-  std::uint8_t rows[16];
-};
-static_assert(sizeof(TileConfig) == 64);
-
-// GCC 12 takes the stores to a plain structure for dead, and the instruction then faults.
-void configure_tiles() {
-  alignas(64) volatile TileConfig config{};
-  config.palette = 1;
-  for (int i = 0; i < 2; ++i) {
-    config.row_bytes[kSums + i] = kPanelRows * sizeof(std::int32_t);
-    config.rows[kSums + i] = kTileRows;
-    config.row_bytes[kActivations + i] = kQuantBlock;
-    config.rows[kActivations + i] = kTileRows;
-    config.row_bytes[kWeights + i] = 4 * kPanelRows;
-    config.rows[kWeights + i] = kQuads;
-  }
-  _tile_loadconfig(const_cast<const TileConfig*>(&config));
+// Tiles 0 and 1 are sums, 2 and 3 activations, 4 and 5 weights: two of each kind, so that a block's
+// products start before the last ones are read.
+void configure_product() {
+  constexpr TileShape kSums{kTileRows, kPanelRows * sizeof(std::int32_t)};
+  constexpr TileShape kActivations{kTileRows, kQuantBlock};
+  constexpr TileShape kWeights{kQuads, 4 * kPanelRows};
+  configure_tiles({kSums, kSums, kActivations, kActivations, kWeights, kWeights, {}, {}});
 }
 
 // One block of 16 rows of activations; rows that do not exist are zero.
@@ -198,7 +177,7 @@ void quantised(const PanelMatrix& w, const ActivationRows& x, int panel_begin, i
   const int group = kTileRows * fitting < kMostRows ? kTileRows * fitting : kMostRows;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
   Work<F> work;
-  configure_tiles();
+  configure_product();
   for (int first = 0; first < x.rows; first += group) {
     const int count = x.rows - first < group ? x.rows - first : group;
     const int tile_count = (count + kTileRows - 1) / kTileRows;

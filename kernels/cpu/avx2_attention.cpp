@@ -1,4 +1,5 @@
-// Attention of the AVX2 level.
+// Attention of the AVX2 level: the 16 positions of a block are two registers of 8, and dimensions
+// of V are taken 8 at a time. What is done with them is in tiled_attention.inc.
 #include <immintrin.h>
 
 #include <cassert>

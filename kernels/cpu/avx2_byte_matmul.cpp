@@ -12,6 +12,9 @@
 // (IEEE Transactions on Computers C-17, 1968; one multiplication for two columns but three
 // additions): all need 32 instructions for 8 rows and 32 columns, and do them at the same rate.
 // This one has the cheapest preparation of rows, which counts where an item has few panels.
+//
+// A sum of 32 columns is at most 32 * 255 * 127 < 2^20. Reference: the Scalar level, bit for bit;
+// edges of rows, outputs and segments of 12 blocks: tests/kernels/tile_edges_test.cpp.
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_wide.h"
 

@@ -1,5 +1,14 @@
-// Products of one or two rows of activations: the weights go from memory through the registers
-// once, two panels at a time.
+// Products of one or two rows of activations for AVX2: the weights go from memory through the
+// registers once, two panels at a time (an odd last one alone).
+//
+//   panel g    | block 0 | block 1 | ..       row 0  | 32 columns | 32 columns | ..
+//   panel g+1  | block 0 | block 1 | ..       row 1  | 32 columns | 32 columns | ..
+//                   |
+//                   v  two halves of 8 outputs, quad after quad: sums of 16, then of 32 bits
+//   total[panel][row][half] of 8 floats each
+//
+// avx2_blocks.h says how many quads a 16-bit sum holds. Reference: the Scalar level, bit for bit;
+// edges: tests/kernels/tile_edges_test.cpp.
 #include <cassert>
 
 #include "kernels/cpu/avx2.h"

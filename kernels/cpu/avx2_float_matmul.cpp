@@ -1,3 +1,13 @@
+// Products with F32, F16 and BF16 weights for AVX2, and through it for AVX-VNNI.
+//
+//   panel: column after column, 16 outputs each     tile: up to 6 rows of activations
+//
+//   column c   | r0 .. r7 | r8 .. r15 |      row t   .. x[t][c] ..  one value for all 16 outputs
+//                   |           |
+//   sum[t]     +=  w * x       w * x         one fused multiply-add a column, from column 0 on
+//
+// Reference: products in double; edges of rows, outputs and columns:
+// tests/kernels/tile_edges_test.cpp.
 #include "kernels/cpu/avx2_float_matmul.h"
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// avx2_float_matmul.h: products with F16 and F32 weights; part of the AVX2 level.
+// avx2_float_matmul.h: products with F32, F16 and BF16 weights; part of the AVX2 level.
 #pragma once
 
 #include "kernels/kernel_table.h"

@@ -3,6 +3,9 @@
 // holds; here the weights of a block are bytes, 64 for each column quad (8 rows a register):
 //
 //   WideBlock:  scales, minima (or factors) of 16 rows | quad 0: 16 rows x 4 | quad 1 | .. | quad 7
+//
+// Reference: the Scalar level, bit for bit; edges of rows, outputs and segments:
+// tests/kernels/tile_edges_test.cpp; largest sums: matmul_test.cpp.
 #include <cassert>
 #include <type_traits>
 

@@ -1,4 +1,12 @@
-// Norm, rotary positions, gate, quantisation and KV writes of the AVX2 level.
+// Norm, rotary positions, gate, quantisation and KV writes of the AVX2 level, eight values at a
+// time. Layouts: scalar_rows.cpp.
+//
+//   packing 32 integers into bytes       8 each:   a  b  c  d
+//   (instructions pack within halves)    packed:   a0 b0 c0 d0 | a1 b1 c1 d1   (4 bytes each)
+//                                        ordered:  a0 a1 b0 b1   c0 c1 d0 d1
+//
+// Reference: the Scalar level, bit for bit for what becomes bytes; loops in double for the norm and
+// the gate, whose last bits differ. Lengths that no register divides: tests/kernels/rows_test.cpp.
 #include <immintrin.h>
 
 #include <cassert>
@@ -86,6 +94,7 @@ float to_bytes(const float* from, std::ptrdiff_t head_dim, std::int8_t* to) {
 // One position of one kv head.
 void write_int8(const KvLayout& layout, std::byte* head_block, int slot, const float* k,
                 const float* v) {
+  assert(layout.head_dim <= kMaxInt8HeadDim && "a head of bytes fits its place");
   const std::ptrdiff_t dim = layout.head_dim;
   auto* keys = reinterpret_cast<std::int8_t*>(head_block) + 2 * slot;
   auto* values = reinterpret_cast<std::int8_t*>(head_block + layout.plane_bytes()) +

@@ -1,4 +1,6 @@
-// Attention of the AVX-512 level: the 16 positions of a block are one register.
+// Attention of the AVX-512 level: the 16 positions of a block are one register. Dimensions of V are
+// taken 16 at a time, and the last 8 of a head like AVX2's. What is done with them is in
+// tiled_attention.inc.
 #include <immintrin.h>
 
 #include <cassert>

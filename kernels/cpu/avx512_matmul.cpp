@@ -1,5 +1,11 @@
-// Products for AVX-512 VNNI: unsigned weight bytes times signed activations, four columns of 16
-// rows an instruction, a tile of two panels and up to six activation rows (vnni_matmul.inc).
+// Products for AVX-512 VNNI: those of quantised weights in vnni_matmul.inc, on a tile of two panels
+// and up to six activation rows; those of F32, F16 and BF16 weights here:
+//
+//   column c of a panel   | r0 .. r15 |    a tile is 8 rows of activations, what is left of them
+//   row t                 x[t][c]          are tiles of one row
+//   sum[t]                += w * x         one fused multiply-add a column, from column 0 on
+//
+// Reference: products in double; edges: tests/kernels/tile_edges_test.cpp.
 #include <immintrin.h>
 
 #include <cassert>
@@ -15,8 +21,6 @@ namespace {
 #include "kernels/cpu/avx512_simd.inc"
 #include "kernels/cpu/vnni_blocks.inc"
 #include "kernels/cpu/vnni_matmul.inc"
-
-// ---- F32, F16 and BF16 weights: one fused multiply-add a column, from column 0 on. ----
 
 constexpr int kFloatTokens = 8;
 

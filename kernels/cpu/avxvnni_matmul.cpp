@@ -1,4 +1,5 @@
-// Products for AVX-VNNI: as AVX-512 VNNI, on two registers of 8 rows (vnni_matmul.inc).
+// Products for AVX-VNNI: as AVX-512 VNNI, on two registers of 8 outputs, a tile of one panel and up
+// to three activation rows (vnni_matmul.inc). Those of F32, F16 and BF16 weights are AVX2's.
 #include "kernels/cpu/avxvnni.h"
 
 #include <immintrin.h>

@@ -7,7 +7,7 @@ namespace turnstile::kernels::scalar {
 
 void quantize(const ActivationRows& x, int row_begin, int row_end);
 
-// Integer products for quantised weights, float products for F16 and F32 weights.
+// Integer products for quantised weights, float products for the others.
 void matmul_int8(const PanelMatrix& w, const ActivationRows& x, int panel_begin, int panel_end,
                  float* out, std::size_t out_stride, OutputMode mode);
 

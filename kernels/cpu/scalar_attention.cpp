@@ -1,4 +1,10 @@
 // Attention of the Scalar level over F16 and F32 caches: one query head and one chunk at a time.
+//
+//   q (head_dim)   x  K of each block (head_dim, 16)  ->  scores (up to 256 positions of a chunk)
+//   exp(score - largest)                              ->  weights, and their sum
+//   weights        x  V of each block (16, head_dim)  ->  part (attention_parts.h)
+//
+// Reference: softmax attention in double, tests/kernels/attention_test.cpp.
 #include <algorithm>
 #include <cassert>
 #include <cmath>

@@ -1,5 +1,12 @@
 // scalar_int8_attention.h: attention over a chunk of an Int8 cache, in plain loops: the definition
 // of its bits, which all levels share (kernel_table.h).
+//
+//   q (head_dim) -> q16 and one scale    x  K bytes (head_dim/2, 16, 2)  ->  integers -> scores
+//   exp(score - largest) * value scale   -> p16 and one scale
+//   p16 (positions)                      x  V bytes (8, head_dim, 2)     ->  integers -> part
+//
+// Queries are clamped to kLargestQuery (attention_tile.h), so no value of q gives an infinity.
+// Reference: softmax attention in double, tests/kernels/attention_test.cpp.
 #pragma once
 
 #include "kernels/kernel_table.h"

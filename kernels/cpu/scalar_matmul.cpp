@@ -1,4 +1,15 @@
-// The products of the Scalar level. The loops run over the 16 rows of a panel, four to a vector.
+// The products of the Scalar level: what every other level computes, in plain loops.
+//
+//   one block of a panel (panel.h)          up to 32 rows of activations
+//     | heads | u8 or nibbles |               row 0   | 32 columns |
+//                 | widen()                   ..
+//                 v                           row 31  | 32 columns |
+//     weight (32 columns, 16 outputs)     x       |
+//     scale, minimum (16 outputs)                 +-->  acc (32 rows, 16 outputs)
+//
+// The loops run over the 16 outputs of a panel, four to a vector. The orders of reduction are those
+// of kernel_table.h. Reference: hand values and products in double, tests/kernels/matmul_test.cpp,
+// and bf16_test.cpp for Numerics::Bf16.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -20,12 +31,9 @@ float half_at(const std::byte* halves, int index) {
 }
 
 float bfloat_at(const std::byte* values, int index) {
-  std::uint16_t high = 0;
-  std::memcpy(&high, values + 2 * index, sizeof high);
-  const std::uint32_t bits = static_cast<std::uint32_t>(high) << 16;
-  float value = 0.0F;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  std::uint16_t bf16 = 0;
+  std::memcpy(&bf16, values + 2 * index, sizeof bf16);
+  return bf16_to_float(bf16);
 }
 
 // One block of 32 columns and 16 rows, unsigned weights column after column, and what turns their

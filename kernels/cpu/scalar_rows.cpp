@@ -1,4 +1,11 @@
 // Norm, rotary positions, gate, quantisation and KV writes of the Scalar level.
+//
+//   rope, one head        | x0 x1 | x2 x3 | ..    rotary_dim | .. |     pair i turns by angle i,
+//                           pair 0  pair 1                   stays      what is behind stays
+//   quantize, one block   32 floats -> 32 bytes, their scale, scale * sum of the bytes
+//   kv_write, one head    (head_dim) -> a column of K, a row of V; in pairs for bytes (kv_block.h)
+//
+// Reference: hand values and loops in double, tests/kernels/rows_test.cpp.
 #include <algorithm>
 #include <cassert>
 #include <cmath>

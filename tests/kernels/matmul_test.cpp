@@ -29,8 +29,8 @@ std::vector<float> product(const KernelTable& table, const PanelMatrix& w, const
 }
 
 std::string shape_of(const PanelMatrix& w, int tokens) {
-  return "type " + std::to_string(static_cast<int>(w.type)) + ", " + std::to_string(w.rows) + " x " +
-         std::to_string(w.cols) + ", " + std::to_string(tokens) + " activation rows";
+  return "type " + std::to_string(static_cast<int>(w.type)) + ", " + std::to_string(w.rows) +
+         " x " + std::to_string(w.cols) + ", " + std::to_string(tokens) + " activation rows";
 }
 
 // Two rows of weights and one of activations, small enough to check with a pencil.

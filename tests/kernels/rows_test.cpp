@@ -66,7 +66,7 @@ TEST(RmsNorm, IsCloseToTheDoubleReferenceAndMayWorkInPlace) {
   std::mt19937 random(3);
   for (const KernelTable* table : all_tables()) {
     SCOPED_TRACE(trace_of(*table));
-    for (const int n : {8, 33, 64, 576, 1000}) {
+    for (const int n : {1, 7, 8, 15, 16, 17, 24, 31, 32, 33, 64, 576, 1000}) {
       std::vector<float> x = random_floats(static_cast<std::size_t>(n), random);
       const std::vector<float> weight = random_floats(static_cast<std::size_t>(n), random);
       double squares = 0.0;
@@ -126,6 +126,34 @@ TEST(Rope, KeepsLengthsAndAddsAngles) {
     table->rope(twice.data(), 3, 64, 64, cos.data(), sin.data());
     table->rope(once.data(), 3, 64, 64, cos2.data(), sin2.data());
     for (std::size_t i = 0; i < once.size(); ++i) ASSERT_NEAR(once[i], twice[i], 2e-6);
+  }
+}
+
+// Four pairs are a register.
+TEST(Rope, EveryNumberOfPairs) {
+  std::mt19937 random(8);
+  for (const KernelTable* table : all_tables()) {
+    for (int pairs = 1; pairs <= 13; ++pairs) {
+      const std::vector<float> before = random_floats(3 * 32, random);
+      const std::vector<float> angles = random_floats(static_cast<std::size_t>(pairs), random);
+      std::vector<float> cos, sin;
+      for (const float angle : angles) {
+        cos.push_back(std::cos(angle));
+        sin.push_back(std::sin(angle));
+      }
+      std::vector<float> row = before;
+      table->rope(row.data(), 3, 32, 2 * pairs, cos.data(), sin.data());
+      for (std::size_t at = 0; at < row.size(); at += 2) {
+        const std::size_t i = at % 32 / 2;
+        const bool turns = i < angles.size();
+        const auto c = static_cast<double>(turns ? cos[i] : 1.0F);
+        const auto s = static_cast<double>(turns ? sin[i] : 0.0F);
+        const double even = static_cast<double>(before[at]);
+        const double odd = static_cast<double>(before[at + 1]);
+        ASSERT_NEAR(row[at], even * c - odd * s, 1e-6) << trace_of(*table) << ", " << pairs;
+        ASSERT_NEAR(row[at + 1], even * s + odd * c, 1e-6) << trace_of(*table) << ", " << pairs;
+      }
+    }
   }
 }
 
