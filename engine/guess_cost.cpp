@@ -9,7 +9,8 @@ namespace {
 constexpr std::uint32_t kGuessMemory = 8;  // means follow the last so many steps
 constexpr double kGainShare = 1.0 / 16.0;  // of one guessed step
 
-// A step that took so many times the usual was held up by something else.
+// A step that took so many times the usual was held up by something else; nor does a guess, or a
+// pass of a draft model, cost more steps.
 constexpr double kMostShare = 2.0;
 
 void follow(double& mean, double value, std::uint32_t count) { mean += (value - mean) / count; }
@@ -37,6 +38,10 @@ void GuessCost::observe(const DecodeStep& step, double duration_ms, double kv_by
   if (seen.plain_count == 0) return;
   const double deeper_ms = kv_byte_ms * (kv_bytes - seen.plain_kv_bytes);
   const double plain_ms = std::max(seen.plain_ms + deeper_ms, 0.5 * seen.plain_ms);
+  const double usual_share = seen.guess_count < kTrials ? kMostShare : seen.guess_share;
+  const double usual_ms = plain_ms * (1.0 + usual_share * step.guesses +
+                                      (step.has_read ? kMostShare * step.draft_passes : 0.0));
+  duration_ms = std::min(duration_ms, kMostShare * usual_ms);
   const double gain = 1.0 + static_cast<double>(step.accepted) / step.sequences -
                       duration_ms / plain_ms;
   balance_ = std::min(balance_ + gain, kMostBalance);

@@ -88,6 +88,7 @@ TEST(GuessCost, ReadingIsALossThatLaterGainsExcuse) {
   GuessCost cost = watched();
   for (int i = 0; i < 3; ++i) cost.observe(guessed(2, 2), 7.0, 0.0);
   DecodeStep reading = guessed(1, 1);
+  reading.draft_passes = 22.0;
   reading.has_read = true;
   cost.observe(reading, 400.0, 0.0);
   EXPECT_LT(cost.balance(), -50.0);
@@ -95,6 +96,15 @@ TEST(GuessCost, ReadingIsALossThatLaterGainsExcuse) {
   EXPECT_LT(*cost.guess_share(1), 0.3) << "and reading is no part of what one costs";
   for (int i = 0; i < 20; ++i) cost.observe(guessed(2, 0), 9.0, 0.0);
   EXPECT_FALSE(cost.may_guess(1));
+}
+
+TEST(GuessCost, StepsThatWereHeldUpForSecondsDoNotEndThem) {
+  GuessCost cost = watched();
+  for (int i = 0; i < 20; ++i) cost.observe(guessed(3, 2), 6.5, 0.0);
+  for (int i = 0; i < 3; ++i) cost.observe(guessed(3, 0), 10'000.0, 0.0);
+  int steps = 0;
+  for (; !cost.may_guess(1) && steps < 10'000; ++steps) cost.observe(plain(), kPlainMs, 0.0);
+  EXPECT_LT(steps, 1'000);
 }
 
 TEST(GuessCost, DurationsThatMeanNothingAreIgnored) {
