@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """N-gram speculation over HTTP, one stream, against the same server without it.
 
-    speculation.py --turnstile build/gateway/turnstile --model FILE.gguf [--rounds 10] --out FILE
+    speculation.py --turnstile build/gateway/turnstile --model FILE.gguf [--rounds 10] [--beside N]
+                   --out FILE
 
 Two servers of one file run beside each other; one is asked at a time. Each round asks both for every
 text, with the same seed, in alternating order, and compares what a pair took: the text is the same on
@@ -11,14 +12,20 @@ both sides, which is checked. The prompt is in the prefix cache by then, so what
   free         stories and explanations, temperature 0.8
   loops        the free prompts, greedy: a small model repeats itself sooner or later
 
+With --beside N another client meanwhile has fresh prompts of N words read, one after the other.
+
 Exit codes: 0 done, 1 a text differed, 3 something is missing.
 """
 import argparse
+import contextlib
+import itertools
 import json
 import pathlib
+import random
 import re
 import statistics
 import sys
+import threading
 import time
 import urllib.request
 
@@ -44,6 +51,7 @@ FREE = (
     "In the year 1848, the city of Vienna",
     "A good way to learn a new language is",
 )
+WORDS = " ".join(FREE).replace(",", "").split()
 TEXTS = {"repetitive": (REPETITIVE, 0.0), "free": (FREE, 0.8), "loops": (FREE[:2], 0.0)}
 
 
@@ -82,15 +90,44 @@ class Guessing(Turnstile):
             for name in ("draft", "accepted"))
 
 
-def measure_pair(plain, guessing, turn, prompt, temperature, max_tokens):
+@contextlib.contextmanager
+def prompts_beside(server, words, seed):
+    """Yields the list of how long each took, which grows; nothing is sent when `words` is 0."""
+    seconds = []
+    done = threading.Event()
+
+    def send():
+        for number in itertools.count():
+            if done.is_set():
+                return
+            chosen = random.Random(f"{seed} {number}").choices(WORDS, k=words)
+            seconds.append(server.ask(" ".join(chosen), 0.0, 1, 1)[1])
+
+    sender = threading.Thread(target=send)
+    if words:
+        sender.start()
+    try:
+        yield seconds
+    finally:
+        done.set()
+        if words:
+            sender.join()
+
+
+def measure_pair(plain, guessing, turn, prompt, temperature, arguments):
     seed = 1000 + turn
     before = guessing.guesses()
     sides = {"off": plain, "on": guessing}
     order = list(sides) if turn % 2 == 0 else list(sides)[::-1]
-    answers = {side: sides[side].ask(prompt, temperature, seed, max_tokens) for side in order}
+    answers = {}
+    beside = {}
+    for side in order:
+        with prompts_beside(sides[side], arguments.beside, f"{seed} {prompt}") as beside[side]:
+            answers[side] = sides[side].ask(prompt, temperature, seed, arguments.max_tokens)
     drafted, accepted = (after - first for after, first in zip(guessing.guesses(), before))
     return {"first": order[0], "off_s": answers["off"][1], "on_s": answers["on"][1],
             "drafted": drafted, "accepted": accepted,
+            "prompts_off_s": beside["off"], "prompts_on_s": beside["on"],
             "same_text": answers["off"][0] == answers["on"][0]}
 
 
@@ -110,6 +147,11 @@ def table(runs, max_tokens):
                      f"{min(ratios):.2f}, {max(ratios):.2f} | "
                      f"{sum(run['accepted'] for run in here):.0f} / "
                      f"{sum(run['drafted'] for run in here):.0f} |")
+    for side in ("off", "on"):
+        seconds = [second for run in runs for second in run[f"prompts_{side}_s"]]
+        if seconds:
+            lines.append(f"\nprompts beside, guesses {side}: {len(seconds)}, median "
+                         f"{1000 * statistics.median(seconds):.0f} ms")
     return "\n".join(lines) + "\n"
 
 
@@ -122,6 +164,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=200, help="no round begins after so many")
     parser.add_argument("--max-tokens", type=int, default=256)
+    parser.add_argument("--beside", type=int, default=0, help="words of prompts read meanwhile")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     for path in (arguments.turnstile, arguments.model):
@@ -148,9 +191,10 @@ def main():
                 for prompt in prompts:
                     runs.append({"text": kind, "prompt": prompt[:40], "round": turn,
                                  **measure_pair(plain, guessing, turn, prompt, temperature,
-                                                arguments.max_tokens)})
+                                                arguments)})
     facts = {"machine": machine, "model": arguments.model.name, "threads": arguments.threads,
-             "max_tokens": arguments.max_tokens, "speculative_config": CONFIG, "runs": runs}
+             "max_tokens": arguments.max_tokens, "speculative_config": CONFIG,
+             "words_beside": arguments.beside, "runs": runs}
     arguments.out.write_text(json.dumps(facts, indent=1) + "\n")
     print(table(runs, arguments.max_tokens))
     return 0 if all(run["same_text"] for run in runs) else 1
