@@ -44,7 +44,7 @@ bool EngineThread::try_submit(engine::Request request) {
   if (open_requests_ == max_open_requests_) return false;
   if (!submissions_.try_enqueue(submitter_, std::move(request))) return false;
   ++open_requests_;
-  wake_engine();
+  wake_engine(kMail);
   return true;
 }
 
@@ -55,7 +55,7 @@ void EngineThread::resume(engine::RequestId id) { call(id, CallKind::Resume); }
 void EngineThread::call(engine::RequestId id, CallKind kind) {
   const bool stored = calls_.try_push({id, kind});
   assert(stored && "the ring holds as many calls as all open requests may bring");
-  wake_engine();
+  wake_engine(kMail);
 }
 
 std::unique_ptr<StepReport> EngineThread::try_take() {
@@ -70,7 +70,7 @@ std::unique_ptr<StepReport> EngineThread::try_take() {
 void EngineThread::give_back(std::unique_ptr<StepReport> report) {
   const bool stored = spare_.try_push(std::move(report));
   assert(stored && "no more reports come back than exist");
-  wake_engine();
+  wake_engine(kReport);
 }
 
 policy::Instant EngineThread::last_beat() const {
@@ -87,11 +87,14 @@ void EngineThread::clear_ready() {
   ready_signalled_.exchange(false);
 }
 
-// The engine announces its sleep and then looks at the mail once more; we put the mail and then
-// look whether it sleeps. Both use read-modify-write operations on `asleep_`, which have one order:
-// either ours comes second and sees the announcement, or theirs does and sees the mail.
-void EngineThread::wake_engine() {
-  if (asleep_.exchange(false)) work_.signal();
+// The engine announces its sleep and then looks once more; we bring something and then look whether
+// it sleeps for that. Both use read-modify-write operations on `sleeps_for_`, which have one order:
+// either ours comes second and sees the announcement, or theirs does and sees what we brought.
+void EngineThread::wake_engine(Need brought) {
+  const auto others = static_cast<std::uint8_t>(~brought);
+  if ((sleeps_for_.fetch_and(others) & brought) == 0) return;
+  ++wakes_;
+  work_.signal();
 }
 
 void EngineThread::run() {
@@ -149,11 +152,12 @@ void EngineThread::read_mail() {
 // Sleeps until there may be something to do. What came between the last look and the announcement
 // is seen here: mail that is left makes the sleep void.
 void EngineThread::sleep() {
-  asleep_.exchange(true);
+  const bool lacks_report = engine_->has_work() && !empty_report_;
+  sleeps_for_.exchange(lacks_report ? kMail | kReport : kMail);
   const bool has_mail = submissions_.size_approx() != 0 || !calls_.empty();
-  const bool can_step = engine_->has_work() && (empty_report_ || !spare_.empty());
-  if (!has_mail && !can_step && !stop_.load()) work_.wait(kBeatInterval);
-  asleep_.store(false);
+  const bool has_report = lacks_report && !spare_.empty();
+  if (!has_mail && !has_report && !stop_.load()) work_.wait(kBeatInterval);
+  sleeps_for_.store(kNothing);
 }
 
 void EngineThread::beat() {

@@ -8,6 +8,10 @@
 //   try_take  <- [SpscRing reports] <-- step     take an empty report; none: sleep as well
 //   give_back -> [SpscRing spare]   -------->    step(), push, signal `ready` (eventfd)
 //
+// The sleeper says what it lacks, mail or a report, and nothing else wakes it: reports come back
+// while the first token is on its way to the client, and a thread that finds nothing to do would
+// take the processor from it.
+//
 // A fixed number of reports exists and the ring holds all of them, so a push cannot fail. When the
 // I/O thread is late the engine runs out of empty reports and waits; the I/O thread never waits for
 // the engine, so neither can block the other for good.
@@ -69,6 +73,9 @@ class EngineThread final : public EnginePort, private engine::StepMail {
   int ready_fd() const { return ready_.fd(); }
   void clear_ready();
 
+  // How often a call above has woken the engine's thread. For tests.
+  std::uint64_t wakes() const { return wakes_; }
+
  private:
   enum class CallKind : std::uint8_t { Cancel, Pause, Resume };
   struct Call {
@@ -81,7 +88,8 @@ class EngineThread final : public EnginePort, private engine::StepMail {
   void read() override { read_mail(); }  // between the layers of a step
   void read_mail();
   void sleep();
-  void wake_engine();
+  enum Need : std::uint8_t { kNothing = 0, kMail = 1, kReport = 2 };
+  void wake_engine(Need brought);
   void beat();
 
   std::unique_ptr<engine::Engine> engine_;  // engine thread, once started
@@ -98,13 +106,15 @@ class EngineThread final : public EnginePort, private engine::StepMail {
 
   // I/O thread only.
   std::size_t open_requests_ = 0;
+  std::uint64_t wakes_ = 0;
 
   // Engine thread only.
   std::vector<Call> to_call_;
   std::unique_ptr<StepReport> empty_report_;
 
-  // Set by the engine thread before its last look at the mail, cleared by whoever wakes it.
-  std::atomic<bool> asleep_{false};
+  // What the engine's thread sleeps for, `Need`s added up: set before its last look, each taken
+  // back by who brings it.
+  std::atomic<std::uint8_t> sleeps_for_{kNothing};
   // Set when `ready_` is signalled and not yet cleared, to save the second write.
   std::atomic<bool> ready_signalled_{false};
   std::atomic<bool> stop_{false};

@@ -34,7 +34,7 @@ constexpr int kMaxHandlersPerTurn = 256;
 constexpr int kMaxTurnsWithoutLook = 4;
 constexpr std::size_t kMaxReadyPerLook = 256;
 
-constexpr std::uint32_t kEdges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+constexpr std::uint32_t kEdges = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 constexpr std::array kSignals{SIGTERM, SIGINT, SIGHUP};
 
@@ -192,7 +192,7 @@ void EventLoop::State::look(int limit_ms) {
 
 void EventLoop::State::control(int operation, const FdWatch& watch) const {
   epoll_event event{};
-  event.events = kEdges;
+  event.events = watch.tells_writable_ ? kEdges | EPOLLOUT : kEdges;
   event.data.ptr = const_cast<FdWatch*>(&watch);
   if (::epoll_ctl(epoll, operation, watch.fd(), &event) != 0) throw_system_error("epoll_ctl");
 }
@@ -222,5 +222,10 @@ FdWatch::~FdWatch() {
 }
 
 void FdWatch::tell_again() { loop_.control(EPOLL_CTL_MOD, *this); }
+
+void FdWatch::watch_writable() {
+  if (std::exchange(tells_writable_, true)) return;
+  loop_.control(EPOLL_CTL_MOD, *this);
+}
 
 }  // namespace turnstile::gateway

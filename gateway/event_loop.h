@@ -62,6 +62,7 @@ class FdEvents {
   // There is something new to read. `is_end`: the peer has ended its side, or all is lost; what is
   // left can be read without waiting, and no further call will come for it.
   virtual void on_fd_readable(bool is_end) = 0;
+  // There is room to write, or no use in it any more. Room is told after watch_writable() only.
   virtual void on_fd_writable() {}
 
  protected:
@@ -82,6 +83,10 @@ class FdWatch {
 
   // Tells in the next turn what is ready, although nothing has changed.
   void tell_again();
+
+  // From now on room to write is told, at once if there is some. Not from the start: the kernel
+  // would wake the thread once more for every answer that a client has read.
+  void watch_writable();
   int fd() const { return fd_; }
 
  private:
@@ -91,6 +96,7 @@ class FdWatch {
   int fd_;
   Ownership ownership_;
   FdEvents& owner_;
+  bool tells_writable_ = false;
 };
 
 }  // namespace turnstile::gateway

@@ -48,6 +48,7 @@ Transfer SocketConnection::write_some(std::string_view bytes) {
   if (count < 0 && !is_later(errno)) return {.bytes = 0, .closed = true};
   const auto sent = count < 0 ? std::size_t{0} : static_cast<std::size_t>(count);
   waits_writable_ = sent < bytes.size();
+  if (waits_writable_) watch_->watch_writable();
   return {.bytes = sent, .closed = false};
 }
 

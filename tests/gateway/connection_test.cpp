@@ -245,6 +245,27 @@ TEST(Connection, SocketKeepsTheContract) {
   keeps_the_contract(wire, sink);
 }
 
+// The rest of a long answer goes on when the client has read; who has nothing left is not woken.
+TEST(SocketConnection, TellsOfRoomWhoWasLeftWithoutIt) {
+  Sink sink;
+  SocketWire wire;
+  wire.server().start(sink);
+  wire.settle();
+  EXPECT_EQ(wire.server().write_some("short").bytes, 5U);
+  EXPECT_EQ(wire.receive(), "short");
+  wire.settle();
+  EXPECT_EQ(sink.writable, 0);
+
+  const std::string long_text(4 << 20, 'x');
+  const std::size_t sent = wire.server().write_some(long_text).bytes;
+  ASSERT_LT(sent, long_text.size());
+  wire.settle();
+  EXPECT_EQ(sink.writable, 0);
+  EXPECT_EQ(wire.receive().size(), sent);
+  wire.settle();
+  EXPECT_EQ(sink.writable, 1);
+}
+
 TEST(Connection, TlsKeepsTheContract) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     Sink sink;

@@ -9,8 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "gateway/clock.h"
 #include "tests/support/engine_run.h"
@@ -172,6 +174,40 @@ TEST(EngineThread, ALateReaderLosesNoReport) {
   Reader reader(thread);
   ASSERT_TRUE(reader.read_until_done(1));
   EXPECT_EQ(reader.tokens_.at(1), 200U);
+}
+
+// Reports come back while the first token is on its way: an engine that has nothing to do, or has
+// another report to go on with, must not take the processor then.
+TEST(EngineThread, AReportThatComesBackWakesOnlyAnEngineThatLacksOne) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  Reader reader(thread);
+  constexpr engine::RequestId kRequests = 100;
+  for (engine::RequestId id = 1; id <= kRequests; ++id) {
+    ASSERT_TRUE(thread.try_submit(request(id, 8)));
+    ASSERT_TRUE(reader.read_until_done(id));
+  }
+  EXPECT_LE(thread.wakes(), kRequests) << "once a request, and never to see that there is no more";
+}
+
+// An engine out of reports sleeps for a second when the one that comes back does not wake it. Each
+// round takes all reports and leaves the engine the time to fall asleep.
+TEST(EngineThread, TheReportThatTheEngineLacksWakesIt) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 64);
+  ASSERT_TRUE(thread.try_submit(request(1, 200)));
+  const std::uint64_t before = thread.wakes();
+  std::vector<std::unique_ptr<StepReport>> kept;
+  for (int round = 0; round < 10 && thread.wakes() == before; ++round) {
+    while (kept.size() < EngineThread::kReports) {
+      if (auto report = thread.try_take()) kept.push_back(std::move(report));
+      std::this_thread::yield();
+    }
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+    for (auto& report : kept) thread.give_back(std::move(report));
+    kept.clear();
+  }
+  EXPECT_GT(thread.wakes(), before);
 }
 
 TEST(EngineThread, MoreRequestsThanPermitsAreNotTaken) {

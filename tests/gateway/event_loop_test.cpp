@@ -37,15 +37,26 @@ class Watched final : private FdEvents {
   Watched& operator=(const Watched&) = delete;
 
   void send() { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
+  void fill() {
+    while (::write(ends_[0], "x", 1) == 1) {
+    }
+  }
+  void empty_peer() {
+    char byte = 0;
+    while (::read(ends_[1], &byte, 1) == 1) {
+    }
+  }
   void end_peer() { ::close(std::exchange(ends_[1], -1)); }
   void unwatch() { watch_.reset(); }
   FdWatch& watch() { return *watch_; }
 
   std::function<void()> then = [] {};
   int told = 0;
+  int told_writable = 0;
   bool has_ended = false;
 
  private:
+  void on_fd_writable() override { ++told_writable; }
   void on_fd_readable(bool is_end) override {
     ++told;
     has_ended = is_end;
@@ -74,6 +85,33 @@ TEST(EventLoop, TellsEachChangeOnceAndAgainWhenAsked) {
   loop.poll();
   EXPECT_EQ(watched.told, 3);
   EXPECT_TRUE(watched.has_ended);
+}
+
+// A client that reads its answer is no reason for a turn; one that makes room for the rest is.
+TEST(EventLoop, RoomToWriteIsToldToWhoWaitsForIt) {
+  const ManualClock clock;
+  EventLoop loop(clock);
+  Watched watched(loop);
+  watched.fill();
+  watched.empty_peer();
+  loop.poll();
+  EXPECT_EQ(watched.told_writable, 0);
+
+  watched.fill();
+  watched.watch().watch_writable();
+  loop.poll();
+  EXPECT_EQ(watched.told_writable, 0) << "there is none";
+  watched.empty_peer();
+  loop.poll();
+  EXPECT_EQ(watched.told_writable, 1);
+  watched.watch().tell_again();
+  loop.poll();
+  EXPECT_EQ(watched.told_writable, 2) << "what was asked for goes on";
+
+  Watched late(loop);
+  late.watch().watch_writable();
+  loop.poll();
+  EXPECT_EQ(late.told_writable, 1) << "the room that was there already";
 }
 
 // Both are ready in one look; whoever is told first ends the other, or itself.
