@@ -4,6 +4,8 @@
 
 #include <simdjson.h>
 
+#include "gateway/config/config_values.h"
+
 namespace turnstile::gateway {
 namespace {
 
@@ -51,10 +53,9 @@ tl::expected<void, std::string> read_field(std::string_view key, simdjson::dom::
   }
   if (key == "model") {
     std::string_view path;
-    if (value.get(path) != simdjson::SUCCESS || path.empty()) {
-      return Problem("needs model to be the path of a GGUF file.");
+    if (value.get(path) != simdjson::SUCCESS || path.empty() || !assign_text(path, fields.model)) {
+      return Problem("needs model to be the path of a GGUF file, without control characters.");
     }
-    fields.model = path;
     return {};
   }
   const bool is_min = key == "prompt_lookup_min";

@@ -317,6 +317,8 @@ TEST(SpeculativeConfig, SaysWhatIsWrong) {
       {R"({"method":"draft_model","num_speculative_tokens":1})", "needs model, the GGUF file"},
       {R"({"model":5,"num_speculative_tokens":1})", "needs model to be the path"},
       {R"({"model":"","num_speculative_tokens":1})", "needs model to be the path"},
+      {R"({"model":"small.gguf\u0000","num_speculative_tokens":1})", "needs model to be the path"},
+      {R"({"model":"\u001b[31m","num_speculative_tokens":1})", "needs model to be the path"},
       {R"({"model":"small.gguf"})", "needs method and num_speculative_tokens"},
       {R"({"method":"ngram","model":"small.gguf","num_speculative_tokens":1})",
        "has a model, which only"},
