@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/kernel_table.h"
+#include "tests/kernels/tested_tables.h"
 
 namespace turnstile::kernels {
 namespace {
@@ -27,6 +28,12 @@ TEST(Level, TheBestOneIsSupportedAndEveryTableSaysWhatItIs) {
     EXPECT_FALSE(has_numerics(Level::Avx2, numerics));
     EXPECT_FALSE(has_numerics(Level::Avx512Vnni, numerics));
   }
+}
+
+TEST(Level, OfAnEmulatedCpuIsTheOneThatItsInstructionsAllow) {
+  const char* expected = level_of_emulated_cpu();
+  if (expected == nullptr) GTEST_SKIP() << "no emulated CPU: tests/emulated_cpu sets its level";
+  EXPECT_EQ(to_string(best_level()), expected);
 }
 
 TEST(LevelDeathTest, Float32AtAFasterLevelIsOurBug) {

@@ -1,5 +1,7 @@
 #include "tests/kernels/tested_tables.h"
 
+#include <cstdlib>
+
 #if defined(TURNSTILE_TEST_EMULATED_AVX512)
 #include "tests/kernels/emulated_amx.h"
 #include "tests/kernels/emulated_avx512.h"
@@ -10,11 +12,14 @@
 
 namespace turnstile::kernels {
 
+const char* level_of_emulated_cpu() { return std::getenv("TURNSTILE_TEST_CPU_LEVEL"); }
+
 std::vector<const KernelTable*> tested_tables() {
   std::vector<const KernelTable*> tables;
   for (const Level level : kLevels) {
     if (level_supported(level)) tables.push_back(&kernel_table(level, Numerics::Int8));
   }
+  if (level_of_emulated_cpu() != nullptr) return tables;
 #if defined(TURNSTILE_TEST_EMULATED_AVX512)
   tables.push_back(&emulated_avx512_table());
   tables.push_back(&emulated_amx_table());

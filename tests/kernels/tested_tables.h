@@ -14,6 +14,10 @@ namespace turnstile::kernels {
 
 std::vector<const KernelTable*> tested_tables();
 
+// The level that this CPU must have: tests/emulated_cpu says it in TURNSTILE_TEST_CPU_LEVEL. Null
+// elsewhere. On such a CPU the tables are its own alone: emulation inside emulation takes an hour.
+const char* level_of_emulated_cpu();
+
 // For SCOPED_TRACE.
 std::string trace_of(const KernelTable& table);
 
