@@ -181,13 +181,25 @@ TEST(EngineThread, ALateReaderLosesNoReport) {
 TEST(EngineThread, AReportThatComesBackWakesOnlyAnEngineThatLacksOne) {
   const SystemClock clock;
   EngineThread thread(tests::toy_engine(limits()), clock, 64);
-  Reader reader(thread);
-  constexpr engine::RequestId kRequests = 100;
-  for (engine::RequestId id = 1; id <= kRequests; ++id) {
+  std::vector<std::unique_ptr<StepReport>> kept;
+  for (engine::RequestId id = 1; id <= 20; ++id) {
     ASSERT_TRUE(thread.try_submit(request(id, 8)));
-    ASSERT_TRUE(reader.read_until_done(id));
+    for (bool is_done = false; !is_done;) {
+      auto report = thread.try_take();
+      if (!report) {
+        std::this_thread::yield();
+        continue;
+      }
+      for (const engine::Event& event : report->output.events) is_done |= event.request_done;
+      kept.push_back(std::move(report));
+    }
+    ASSERT_LT(kept.size(), EngineThread::kReports);
+    for (int i = 0; i < 200; ++i) std::this_thread::yield();  // it falls asleep
+    const std::uint64_t before = thread.wakes();
+    for (auto& report : kept) thread.give_back(std::move(report));
+    kept.clear();
+    EXPECT_EQ(thread.wakes(), before) << "there is nothing to do";
   }
-  EXPECT_LE(thread.wakes(), kRequests) << "once a request, and never to see that there is no more";
 }
 
 // An engine out of reports sleeps for a second when the one that comes back does not wake it. Each
