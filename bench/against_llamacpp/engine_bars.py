@@ -4,9 +4,11 @@
     engine_bars.py --peer .cache/peer/openmp/bin --peer .cache/peer/own-pool/bin \\
                    --file Q4_1=default.gguf --file Q8_0=default-Q8_0.gguf ...
 
-  prefill, decode, depth   model_bench against llama-bench (pp512, tg128, tg at depth 0 and 2,048);
-                           the peer's figure is the better of its builds, each round; prefill and
-                           decode against ik_llama.cpp too, where --second-peer names its folder
+  prefill, decode, depth   model_bench against llama-bench (pp512, tg128, tg at depth 0 and 2,048),
+                           each build for itself: the better median counts, for the better run of
+                           a round would be the luckier one; prefill and decode against
+                           ik_llama.cpp too, where --second-peer names its folder, with its weights
+                           as they are and rearranged at load
   streams                  8 and 32 streams, against the better of both builds with split KV
   gap                      worst gap of 4 streams while a 1,900-token prompt is read, against
                            llama-server at its defaults and with -b 256
@@ -70,42 +72,41 @@ def llama_bench(arguments, binary, file, *flags):
     return [run["avg_ts"] for run in json.loads(done.stdout)]
 
 
+OUR_BENCHMARKS = {"prefill": "prefill/512", "decode": "decode/1/", "depth_ms": "depth/(0|2048)/"}
+PEER_FLAGS = {"prefill": ("-p", "512", "-n", "0"), "decode": ("-p", "0", "-n", "128"),
+              "depth_ms": ("-p", "0", "-n", "32", "-d", "0,2048", "-fa", "on")}
+
+
+def our_figure(arguments, file, key):
+    times = model_bench(arguments, file, OUR_BENCHMARKS[key])
+    return {"prefill": lambda: 512e3 / times["prefill/512"],
+            "decode": lambda: 1e3 / times["decode/1"],
+            "depth_ms": lambda: times["depth/2048"] - times["depth/0"]}[key]()
+
+
+def peer_figure(arguments, binary, file, key, *flags):
+    rates = llama_bench(arguments, binary, file, *PEER_FLAGS[key], *flags)
+    return 1e3 / rates[1] - 1e3 / rates[0] if key == "depth_ms" else rates[0]
+
+
 def model_round(arguments, name, file, turn):
-    """One round of both sides -> figures; the larger the better, but for `depth_ms`."""
-    def ours():
-        times = model_bench(arguments, file, "prefill/512|decode/1/|depth/(0|2048)/")
-        return {"prefill": 512e3 / times["prefill/512"], "decode": 1e3 / times["decode/1"],
-                "depth_ms": times["depth/2048"] - times["depth/0"]}
-
-    def theirs():
-        best = {}
-        for binary in arguments.peer:
-            prefill, = llama_bench(arguments, binary, file, "-p", "512", "-n", "0")
-            decode, = llama_bench(arguments, binary, file, "-p", "0", "-n", "128")
-            shallow, deep = llama_bench(arguments, binary, file, "-p", "0", "-n", "32", "-d",
-                                        "0,2048", "-fa", "on")
-            found = {"prefill": prefill, "decode": decode, "depth_ms": 1e3 / deep - 1e3 / shallow}
-            for key, value in found.items():
-                better = min if key == "depth_ms" else max
-                best[key] = better(best.get(key, value), value)
-        return best
-
-    # With its weights as they are and rearranged at load: either can be the faster one.
-    def second():
-        best = {}
-        for repack in ("0", "1"):
-            for key, flags in (("prefill", ("-p", "512", "-n", "0")),
-                               ("decode", ("-p", "0", "-n", "128"))):
-                rate, = llama_bench(arguments, arguments.second_peer, file, *flags, "-rtr", repack)
-                best[key] = max(best.get(key, rate), rate)
-        return best
-
-    sides = {"turnstile": ours, "llama.cpp": theirs}
-    if arguments.second_peer:
-        sides["ik_llama.cpp"] = second
-    order = list(sides) if turn % 2 == 0 else list(sides)[::-1]
-    return [{"part": "model", "file": name, "side": side, "round": turn, **sides[side]()}
-            for side in order]
+    """One round: a figure of each side and setting at a time; the larger the better, but for
+    `depth_ms`. Sides take turns measure by measure, since the machine's speed changes in minutes."""
+    runs = []
+    for key in OUR_BENCHMARKS:
+        sides = [("turnstile", "", lambda: our_figure(arguments, file, key))]
+        sides += [("llama.cpp", binary.parent.name,
+                   lambda binary=binary: peer_figure(arguments, binary, file, key))
+                  for binary in arguments.peer]
+        if arguments.second_peer and key != "depth_ms":
+            sides += [("ik_llama.cpp", f"-rtr {repack}",
+                       lambda repack=repack: peer_figure(arguments, arguments.second_peer, file, key,
+                                                         "-rtr", repack))
+                      for repack in ("0", "1")]
+        runs += [{"part": "model", "file": name, "side": side, "setting": setting, "round": turn,
+                  key: measure()}
+                 for side, setting, measure in (sides if turn % 2 == 0 else sides[::-1])]
+    return runs
 
 
 def drive(arguments, server, *flags):
@@ -235,6 +236,13 @@ def median(runs, key, **wanted):
     return statistics.median(found) if found else None
 
 
+def best_setting(runs, key, side):
+    """The better median of the settings of `side`; None: it was not measured."""
+    medians = [median(runs, key, side=side, setting=setting)
+               for setting in {run["setting"] for run in runs if run["side"] == side}]
+    return (min if key == "depth_ms" else max)(medians, default=None)
+
+
 def table(runs):
     lines = ["| measure | file | Turnstile | peer | ratio |", "|---|---|---|---|---|"]
     files = list(dict.fromkeys(run["file"] for run in runs))
@@ -248,12 +256,11 @@ def table(runs):
         for key, title, form in (("prefill", "prefill 512, tok/s", "{:.0f}"),
                                  ("decode", "decode, 1 stream, tok/s", "{:.0f}"),
                                  ("depth_ms", "added ms a token to depth 2,048", "{:.2f}")):
+            here = [run for run in runs if key in run and run["part"] == "model"
+                    and run["file"] == file]
             for side, added in (("llama.cpp", ""), ("ik_llama.cpp", " (ik_llama.cpp)")):
-                row(title + added, file,
-                    median([run for run in runs if key in run], key, part="model", file=file,
-                           side="turnstile"),
-                    median([run for run in runs if key in run], key, part="model", file=file,
-                           side=side), form)
+                row(title + added, file, median(here, key, side="turnstile"),
+                    best_setting(here, key, side), form)
         for key, part, title, form in (
                 ("tokens_per_s", "streams", "streams, tok/s", "{:.0f}"),
                 ("switches_per_token", "streams", "streams, switches a token", "{:.2f}"),
