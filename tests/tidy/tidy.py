@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+SOURCE_SUFFIXES = {".h", ".cpp", ".inc", ".cu", ".cuh"}
 CODE_FOLDERS = ("kernels", "engine", "policy", "gateway", "bench", "tests")
 CORE_FOLDERS = ("kernels", "engine", "policy")
 LAYERS = {

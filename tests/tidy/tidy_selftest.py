@@ -29,7 +29,7 @@ PLANTED = {
     "banned_calls": {"kernels/sum.cpp": "auto t = std::chrono::steady_clock::now();\n"},
     "file_names": {"kernels/string_utils.h": "// string_utils.h: x\n#pragma once\n"},
     "file_size": {"kernels/sum.h": CLEAN["kernels/sum.h"] + "\n" * 501},
-    "columns": {"kernels/sum.cpp": '// "a' + "b" * 100 + '"\n'},
+    "columns": {"kernels/sum.inc": '// "a' + "b" * 100 + '"\n'},
     "headers": {"kernels/sum.h": "int sum(int a, int b);\n"},
     "commented_out_code": {"kernels/sum.cpp": "// int x = 5;\n"},
     "co_await_stands_alone": {"kernels/sum.cpp": "if (co_await f()) g();\n"},
