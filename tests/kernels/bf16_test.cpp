@@ -2,13 +2,13 @@
 // emulated instructions, and on the CPU's own where it has them.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "kernels/bf16.h"
+#include "tests/kernels/products.h"
 #include "tests/kernels/random_tensors.h"
 #include "tests/kernels/tested_tables.h"
 #if defined(TURNSTILE_TEST_EMULATED_AVX512)
@@ -40,14 +40,6 @@ class Bf16Tiles : public ::testing::Test {
     }
   }
 };
-
-std::vector<float> product(const KernelTable& table, const PanelMatrix& w, const ActivationRows& x,
-                           OutputMode mode = OutputMode::Store, float before = 0.0F) {
-  std::vector<float> out(static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(w.rows),
-                         before);
-  table.matmul(w, x, 0, w.panel_count(), out.data(), static_cast<std::size_t>(w.rows), mode);
-  return out;
-}
 
 void expect_scalar_bits(const RandomMatrix& matrix, RandomActivations& x, OutputMode mode) {
   scalar().quantize(x.view(), 0, x.rows);
@@ -134,25 +126,10 @@ TEST(Bf16, IsCloseToTheProductInDoubleForEveryFormat) {
   for (const FileType type : kAllFileTypes) {
     SCOPED_TRACE(name_of(type));
     const RandomMatrix matrix(type, 40, 192, random);
-    const auto cols = static_cast<std::size_t>(matrix.cols);
     RandomActivations x(3, matrix.cols, random);
     scalar().quantize(x.view(), 0, x.rows);
-    const std::vector<float> out = product(scalar(), matrix.view(), x.view());
-    std::vector<float> weights(cols);
-    for (int row = 0; row < matrix.rows; ++row) {
-      dequantize_row(matrix.view(), row, weights.data());
-      for (int t = 0; t < x.rows; ++t) {
-        double expected = 0.0;
-        double size = 0.0;
-        for (std::size_t c = 0; c < cols; ++c) {
-          const double term = static_cast<double>(weights[c]) *
-                              static_cast<double>(x.f32[static_cast<std::size_t>(t) * cols + c]);
-          expected += term;
-          size += std::abs(term);
-        }
-        ASSERT_NEAR(out[static_cast<std::size_t>(t * matrix.rows + row)], expected, size / 250);
-      }
-    }
+    expect_close_to_double(matrix.view(), x.view(), product(scalar(), matrix.view(), x.view()),
+                           1.0 / 250.0);
   }
 }
 

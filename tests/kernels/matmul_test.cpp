@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/kernels/products.h"
 #include "tests/kernels/random_tensors.h"
 #include "tests/kernels/tested_tables.h"
 #include "tests/support/repeats.h"
@@ -18,14 +19,6 @@ const KernelTable& scalar() { return kernel_table(Level::Scalar, Numerics::Int8)
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-std::vector<float> product(const KernelTable& table, const PanelMatrix& w, const ActivationRows& x,
-                           OutputMode mode = OutputMode::Store, float before = 0.0F) {
-  std::vector<float> out(static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(w.rows),
-                         before);
-  table.matmul(w, x, 0, w.panel_count(), out.data(), static_cast<std::size_t>(w.rows), mode);
-  return out;
 }
 
 std::string shape_of(const PanelMatrix& w, int tokens) {

@@ -13,33 +13,26 @@
 // attention_test.cpp.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tests/kernels/products.h"
 #include "tests/kernels/random_tensors.h"
 #include "tests/kernels/tested_tables.h"
 
 namespace turnstile::kernels {
 namespace {
 
-std::vector<float> product(const KernelTable& table, const PanelMatrix& w, const ActivationRows& x,
-                           OutputMode mode) {
-  std::vector<float> out(static_cast<std::size_t>(x.rows) * static_cast<std::size_t>(w.rows), 0.7F);
-  table.matmul(w, x, 0, w.panel_count(), out.data(), static_cast<std::size_t>(w.rows), mode);
-  return out;
-}
-
 void expect_scalar_bits(const RandomMatrix& matrix, int rows, std::mt19937& random) {
   RandomActivations x(rows, matrix.cols, random);
   const KernelTable& scalar = kernel_table(Level::Scalar, Numerics::Int8);
   scalar.quantize(x.view(), 0, rows);
   const OutputMode mode = rows % 2 == 0 ? OutputMode::Store : OutputMode::Add;
-  const std::vector<float> expected = product(scalar, matrix.view(), x.view(), mode);
+  const std::vector<float> expected = product(scalar, matrix.view(), x.view(), mode, 0.7F);
   for (const KernelTable* table : tested_tables()) {
-    const std::vector<float> out = product(*table, matrix.view(), x.view(), mode);
+    const std::vector<float> out = product(*table, matrix.view(), x.view(), mode, 0.7F);
     ASSERT_EQ(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)), 0)
         << trace_of(*table) << ", " << name_of(matrix.type) << ", " << matrix.rows << " x "
         << matrix.cols << ", " << rows << " activation rows";
@@ -99,28 +92,6 @@ TEST(TileEdges, WidthsThatJustFitTheWorkspaces) {
   }
 }
 
-void expect_close_to_double(const KernelTable& table, const RandomMatrix& matrix,
-                            const ActivationRows& x) {
-  const std::vector<float> out = product(table, matrix.view(), x, OutputMode::Store);
-  const auto cols = static_cast<std::size_t>(matrix.cols);
-  std::vector<float> weights(cols);
-  for (int row = 0; row < matrix.rows; ++row) {
-    dequantize_row(matrix.view(), row, weights.data());
-    for (int t = 0; t < x.rows; ++t) {
-      double expected = 0.0;
-      double size = 0.0;
-      for (std::size_t c = 0; c < cols; ++c) {
-        const float* values = x.f32 + static_cast<std::size_t>(t) * cols;
-        const double term = static_cast<double>(weights[c]) * static_cast<double>(values[c]);
-        expected += term;
-        size += std::abs(term);
-      }
-      ASSERT_NEAR(out[static_cast<std::size_t>(t * matrix.rows + row)], expected, 4e-6 * size)
-          << "row " << t << " output " << row;
-    }
-  }
-}
-
 // Widths that 32 does not divide, too: a float matrix may have any.
 TEST(TileEdges, FloatsOfEveryShape) {
   std::mt19937 random(5);
@@ -133,7 +104,8 @@ TEST(TileEdges, FloatsOfEveryShape) {
           for (const KernelTable* table : tested_tables()) {
             SCOPED_TRACE(trace_of(*table) + ", " + name_of(type) + ", " + std::to_string(outputs) +
                          " x " + std::to_string(cols) + ", " + std::to_string(rows) + " rows");
-            expect_close_to_double(*table, matrix, x.view());
+            expect_close_to_double(matrix.view(), x.view(),
+                                   product(*table, matrix.view(), x.view()), 4e-6);
           }
         }
       }
