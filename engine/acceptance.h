@@ -5,6 +5,7 @@
 // since the token drawn there shows whether it would have come true: so a sequence that is guessed
 // for no longer still finds out when it could be. Where a guess costs time, none is made then; the
 // means fade instead to what is typical of all sequences, which may make the next try worth it.
+// What would have come behind the end of a text is not judged: it is nobody's text.
 // expected() is for a guess that is still to be made, so nobody knows yet how sure it will be.
 //
 // A plain value. Tests: tests/engine/draft_length_test.cpp.

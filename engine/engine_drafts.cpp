@@ -113,27 +113,28 @@ void Engine::State::choose_drafting(std::span<const PlannedSlice> decodes, Draft
   }
 }
 
-void Engine::State::judge_draft(const PlannedSlice& slice, std::size_t job, StepOutput& out) {
+void Engine::State::judge_draft(const PlannedSlice& slice,
+                                std::span<const std::optional<SampledToken>> taken,
+                                StepOutput& out) {
   Sequence& sequence = *slice.sequence;
   if (sequence.draft.empty()) return;
   for (std::size_t i = 0; i < sequence.draft.size(); ++i) {
     sequence.acceptance.count(i < sequence.sure_guesses);
     typical_acceptance.count(i < sequence.sure_guesses, kTypicalShare);
   }
-  const auto results = sampling.results(job);
-  for (std::size_t i = 0; i < std::min(results.size(), sequence.draft.size()); ++i) {
-    if (!results[i]) break;
+  for (std::size_t i = 0; i < std::min(taken.size(), sequence.draft.size()); ++i) {
     const bool is_sure = i < sequence.sure_guesses;
-    const bool came_true = results[i]->token == sequence.draft[i];
+    const bool came_true = taken[i]->token == sequence.draft[i];
     sequence.acceptance.judge(is_sure, came_true);
     typical_acceptance.judge(is_sure, came_true, kTypicalShare);
   }
   sequence.draft.clear();
   if (slice.drafts == 0) return;
+  const auto accepted = static_cast<std::uint32_t>(taken.empty() ? 0 : taken.size() - 1);
   ++out.stats.drafts;
   out.stats.draft_tokens += slice.drafts;
-  out.stats.accepted_tokens += static_cast<std::uint32_t>(results.size()) - 1;
-  decode_step.accepted += static_cast<std::uint32_t>(results.size()) - 1;
+  out.stats.accepted_tokens += accepted;
+  decode_step.accepted += accepted;
   scheduler.drop_drafts(sequence);
 }
 

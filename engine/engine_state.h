@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -50,7 +51,9 @@ struct Engine::State {
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);
   void extend_slice(const PlannedSlice& slice, StepOutput& out);
-  void judge_draft(const PlannedSlice& slice, std::size_t job, StepOutput& out);
+  // `taken`: the tokens that the text has got; none follows its end.
+  void judge_draft(const PlannedSlice& slice, std::span<const std::optional<SampledToken>> taken,
+                   StepOutput& out);
   void extend_choice(Choice& choice, std::size_t job, std::size_t index, StepOutput& out);
   void finish_choice(Choice& choice, Event finished, StepOutput& out);
   Event& add_event(EventKind kind, const Sequence& sequence, StepOutput& out);

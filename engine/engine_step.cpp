@@ -189,13 +189,14 @@ void Engine::State::extend_slice(const PlannedSlice& slice, StepOutput& out) {
   }
   const std::size_t job = next_job++;
   Choice& choice = active.choices[sequence.order.choice];
-  const std::size_t results = sampling.results(job).size();
-  for (std::size_t i = 0; i < results && sequence.phase == SequencePhase::Running; ++i) {
+  const auto results = sampling.results(job);
+  const std::size_t known = sequence.tokens.size();
+  for (std::size_t i = 0; i < results.size() && sequence.phase == SequencePhase::Running; ++i) {
     // Row i > 0 was computed for a guess that has come true: it is a known token's now.
     if (i > 0) scheduler.on_computed(sequence, 1);
     extend_choice(choice, job, i, out);
   }
-  judge_draft(slice, job, out);
+  judge_draft(slice, results.first(sequence.tokens.size() - known), out);
 }
 
 void Engine::State::extend_choice(Choice& choice, std::size_t job, std::size_t index,

@@ -29,7 +29,7 @@ namespace turnstile::engine {
 struct DecodeStep {
   std::uint32_t sequences = 0;  // 0: it was another step
   std::uint32_t guesses = 0;    // that were verified
-  std::uint32_t accepted = 0;   // of them
+  std::uint32_t accepted = 0;   // tokens that the sequences got beyond one each
   double draft_passes = 0.0;    // in the unit of step_cost.h
   std::uint64_t kv_bytes = 0;   // without guesses
   bool has_read = false;        // the draft model read more than the tokens since its last guess

@@ -75,7 +75,9 @@ struct StepStats {
   std::uint32_t preemptions = 0;         // sequences paused in this step
   std::uint32_t cache_query_tokens = 0;  // prompt tokens looked up in the prefix cache
   std::uint32_t cache_hit_tokens = 0;
-  // Speculation: sequences with guesses, guesses computed, guesses that came true.
+  // Speculation: sequences with guesses, guesses computed, and guesses that each saved a step: so
+  // many tokens have those sequences got beyond one each. What came true behind the end of a text
+  // (end token, stop string) is computed and not accepted.
   std::uint32_t drafts = 0;
   std::uint32_t draft_tokens = 0;
   std::uint32_t accepted_tokens = 0;

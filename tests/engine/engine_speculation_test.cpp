@@ -211,6 +211,27 @@ TEST(Speculation, AStopStringInTheMiddleOfADraftEndsTheTextThere) {
   }
 }
 
+// Every step gives the one stream a token, and every accepted guess gives it one more.
+TEST(Speculation, WhatCameTrueBehindTheEndOfATextIsNotAccepted) {
+  const std::string text = run_alone(long_request(), habitual()).choices[0].text;
+  for (std::size_t at = 60; at < 76; ++at) {
+    Request ends_in_text = long_request();
+    ends_in_text.stop.strings = {text.substr(at, 12)};
+    Request ends_by_token = long_request();
+    ends_by_token.stop.min_tokens = static_cast<std::uint32_t>(at);
+    ends_by_token.stop.token_ids = {5};
+    for (const Request& request : {ends_in_text, ends_by_token}) {
+      EngineRun run(toy_engine(speculating(), habitual()));
+      run.add(request);
+      const Sums sums = run_through(run);
+      const ChoiceResult& choice = run.result(1).choices[0];
+      const std::size_t end_tokens = choice.finish == FinishReason::StopToken ? 1 : 0;
+      EXPECT_EQ(choice.tokens.size() + end_tokens, sums.steps + sums.accepted) << at;
+      EXPECT_GT(sums.accepted, 1U);
+    }
+  }
+}
+
 TEST(Speculation, EndTokensCountOnlyAfterMinTokensAlsoWithinADraft) {
   for (std::uint32_t min_tokens = 0; min_tokens < 100; ++min_tokens) {
     Request request = greedy_request(1, letters(20), 150);

@@ -294,6 +294,23 @@ TEST(ModelDrafter, ThatIsFastAndRightPays) {
   EXPECT_GT(gain_of_drafts(decided(), {.row = 0.15, .pass = 0.25}), 1.4);
 }
 
+// The draft model does not know that "a" follows "h". Every text ends there, so none suffers by it.
+TEST(ModelDrafter, IsNotJudgedBehindTheEndOfATextAndSoIsAskedForTheNext) {
+  ToyModelOptions draft = decided(2);
+  draft.habit_period = 16;
+  EngineRun run(toy_engine_with_draft(drafting(), decided(), draft));
+  for (engine::RequestId id = 0; id < 100; ++id) {
+    Request request = greedy_request(id, letters(19) + "d", 200);
+    request.stop.strings = {"gh"};
+    run.add(request);
+    const Sums sums = run_through(run);
+    EXPECT_EQ(run.result(id).choices[0].text, "ef");
+    EXPECT_EQ(sums.steps, 3U);
+    EXPECT_GE(sums.draft_tokens, 3U) << id;
+    EXPECT_EQ(sums.accepted, 1U);
+  }
+}
+
 TEST(ModelDrafter, GuessesForAllSequencesInTheSamePasses) {
   ToyModelLog draft_log;
   Limits limits = drafting(3);
