@@ -50,7 +50,8 @@ ProcessStats read_process_stats() {
   }
   std::error_code error;
   std::filesystem::directory_iterator fds("/proc/self/fd", error);
-  if (!error) stats.open_fds = static_cast<std::uint64_t>(std::distance(begin(fds), end(fds)));
+  // The folder is open while it is read, and lists itself.
+  if (!error) stats.open_fds = static_cast<std::uint64_t>(std::distance(begin(fds), end(fds))) - 1;
   return stats;
 }
 

@@ -1,6 +1,7 @@
 // process_stats.h: what the kernel says about this process (/proc/self).
 //
 // Thread: any. Cost: three small files and a folder, for a scrape.
+// Tests:  tests/gateway/metrics_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ struct ProcessStats {
   double start_time_seconds = 0;  // since 1970
   std::uint64_t resident_bytes = 0;
   std::uint64_t virtual_bytes = 0;
-  std::uint64_t open_fds = 0;
+  std::uint64_t open_fds = 0;  // without the one that the count itself takes
   std::uint64_t threads = 0;
 };
 

@@ -21,6 +21,7 @@ import urllib.request
 BINARY = pathlib.Path(os.environ["TURNSTILE_BINARY"]).resolve()
 MODEL = pathlib.Path(os.environ["TURNSTILE_TEST_MODEL"]).resolve()
 PATIENCE_SECONDS = 60
+LISTENERS = 2
 
 
 def wait_until(condition, what, seconds=PATIENCE_SECONDS):
@@ -165,6 +166,26 @@ class RunningServer:
 
     def wait_idle(self):
         wait_until(self.is_idle, "the server is idle and holds nothing")
+
+    def descriptors(self):
+        """What the process holds open: number -> what it is."""
+        folder = pathlib.Path(f"/proc/{self.process.pid}/fd")
+        found = {}
+        for entry in folder.iterdir():
+            try:
+                found[entry.name] = os.readlink(entry)
+            except FileNotFoundError:
+                pass  # closed since the folder was read
+        return found
+
+    def descriptors_at_rest(self):
+        """The same without any connection. The answer to a request, a scrape too, may be read a
+        moment before the server has closed its side."""
+        def without_connections():
+            found = self.descriptors()
+            sockets = [what for what in found.values() if what.startswith("socket:")]
+            return found if len(sockets) == LISTENERS else None
+        return wait_until(without_connections, "the server holds no connection", 10)
 
     def request(self, method, path, body=None, key=None, headers=None):
         """One request on a connection of its own -> (status, headers, body bytes)."""

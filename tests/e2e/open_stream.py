@@ -6,6 +6,18 @@ import struct
 from installation import PATIENCE_SECONDS
 
 
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # for SO_LINGER
+
+
+def request_bytes(server, key, body, path="/v1/completions"):
+    """A whole request, (head, payload)."""
+    payload = json.dumps(body).encode()
+    head = (f"POST {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"
+            f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(payload)}\r\n\r\n").encode()
+    return head, payload
+
+
 class OpenStream:
     """One request on its own connection; nothing is read until a method reads."""
 
@@ -16,10 +28,7 @@ class OpenStream:
         if receive_buffer_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.connect((server.host, server.port))
-        payload = json.dumps(body).encode()
-        head = (f"POST {path} HTTP/1.1\r\nHost: {server.host}:{server.port}\r\n"
-                f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
-                f"Content-Length: {len(payload)}\r\n\r\n").encode()
+        head, payload = request_bytes(server, key, body, path)
         self.socket.sendall(head + payload[:body_bytes_sent])
         self.received = b""
 
@@ -38,7 +47,7 @@ class OpenStream:
 
     def reset(self):
         """Leaves with RST, as a crashed client does."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         self.socket.close()
 
     def finish_sending(self):

@@ -1,9 +1,10 @@
 """A client that leaves, in any phase and in any manner, frees what it held; others go on."""
+import socket
 import time
 import unittest
 
-from installation import ServedTest, wait_until
-from open_stream import OpenStream
+from installation import PATIENCE_SECONDS, ServedTest, wait_until
+from open_stream import RESET_ON_CLOSE, OpenStream, request_bytes
 
 GENERATE = {"prompt": "Once upon a time", "max_tokens": 600, "ignore_eos": True}
 LONG_PROMPT = "The keeper of the lighthouse wrote down every ship that passed in the night. " * 60
@@ -107,6 +108,25 @@ send_buffer = "4KiB"
         for stream in streams:
             stream.reset()
         self.expect_gone(12)
+
+    def test_who_leaves_at_any_byte_leaves_no_descriptor(self):
+        before = self.server.descriptors_at_rest()
+        whole = b"".join(request_bytes(self.server, self.key, {**GENERATE, "stream": True}))
+        for cut in range(0, len(whole), 3):
+            client = socket.create_connection((self.server.host, self.server.port),
+                                              timeout=PATIENCE_SECONDS)
+            client.sendall(whole[:cut])
+            if cut % 2:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            client.close()
+        for events in range(12):
+            stream = OpenStream(self.server, self.key, {**GENERATE, "stream": True})
+            while stream.received.count(b"data: ") < events:
+                stream.received += stream.socket.recv(100)
+            (stream.reset if events % 2 else stream.close)()
+        for _ in range(12):
+            OpenStream(self.server, self.key, {**GENERATE, "prompt": LONG_PROMPT * 20}).reset()
+        self.assertEqual(self.server.descriptors_at_rest(), before)
 
     def test_a_slow_reader_ends_as_client_slow_and_delays_nobody(self):
         slow = OpenStream(self.server, self.key, {**GENERATE, "stream": True, "n": 4,

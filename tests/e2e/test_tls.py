@@ -7,6 +7,7 @@ import unittest
 import warnings
 
 from installation import Installation, ServedTest, run
+from open_stream import RESET_ON_CLOSE
 
 
 class Tls(ServedTest):
@@ -83,9 +84,25 @@ class Tls(ServedTest):
             b"Content-Type: application/json\r\nAuthorization: Bearer " + self.key.encode() +
             b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
         self.assertIn(b"200 OK", connection.recv(65536))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         connection.close()
         self.server.wait_idle()
+
+    def test_who_leaves_at_any_byte_of_a_handshake_leaves_no_descriptor(self):
+        before = self.server.descriptors_at_rest()
+        hello = ssl.MemoryBIO()
+        with self.assertRaises(ssl.SSLWantReadError):
+            ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello,
+                                                  server_hostname="localhost").do_handshake()
+        bytes_of_hello = hello.read()
+        for cut in range(0, len(bytes_of_hello) + 1, 8):
+            with socket.create_connection((self.server.host, self.server.port), timeout=30) as one:
+                one.sendall(bytes_of_hello[:cut])
+                if cut % 16:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        for _ in range(8):
+            self.connect().close()
+        self.assertEqual(self.server.descriptors_at_rest(), before)
 
     def test_a_handshake_that_never_comes_holds_nobody_up(self):
         with socket.create_connection((self.server.host, self.server.port), timeout=30):

@@ -1,17 +1,20 @@
 #include "gateway/metrics/metrics.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <random>
+#include <ranges>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "gateway/metrics/metrics_table.h"
+#include "gateway/metrics/process_stats.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -279,6 +282,13 @@ TEST(Metrics, TheRestIsCountedUnderItsName) {
   EXPECT_GT(values.at("process_resident_memory_bytes"), 1e6);
   EXPECT_GT(values.at("process_open_fds"), 2);
   EXPECT_GE(values.at("process_threads"), 1);
+}
+
+// Counted the long way: every number is asked for.
+TEST(ProcessStats, CountsTheDescriptorsThatAreOpenAndNotItsOwn) {
+  const auto is_open = [](int number) { return ::fcntl(number, F_GETFD) != -1; };
+  const auto open = std::ranges::count_if(std::views::iota(0, 1'024), is_open);
+  EXPECT_EQ(read_process_stats().open_fds, static_cast<std::uint64_t>(open));
 }
 
 // vLLM's bounds must all be there, or its dashboards' queries find no such `le`.
