@@ -36,49 +36,98 @@ Acceptance Engine::State::first_acceptance(std::uint64_t arrival) const {
   return arrival % kRequestsPerTrial == 0 ? Acceptance::hopeful() : typical_acceptance;
 }
 
-// Where decodes rest, a row of theirs is a token for sure. Beside a prompt no row is free, so what
-// steps of decodes showed does not tell the price of a guess, but the learned cost does. It is
-// weighed as in the step of decodes that comes when everybody who runs has read its prompt.
 void Engine::State::plan_drafts() {
   decode_step = {};
+  // Where decodes rest, a row of theirs is a token for sure.
   if (!drafter || plan.resting > 0) return;
-  const bool reads_prompts = plan.prompt_rows > 0;
-  const std::span<PlannedSlice> decodes =
-      std::span(plan.slices).first(reads_prompts ? plan.decodes : plan.slices.size());
-  if (decodes.empty()) return;
-  const auto count = static_cast<std::uint32_t>(decodes.size());
-  StepWork work = reads_prompts ? plan.decode_work : plan.work;
-  const auto tokens = static_cast<std::uint32_t>(reads_prompts ? scheduler.running_count() : count);
-  work.rows += tokens - count;
-  work.logits_rows += tokens - count;
-  if (!reads_prompts) decode_step = {.sequences = count, .kv_bytes = work.kv_bytes};
-  if (!guess_cost.may_guess(count)) return;
-  std::uint32_t most = limits.speculation.num_speculative_tokens;
-  const std::uint32_t sharing = drafter->is_free() ? 0 : count;
-  std::optional<double> share = guess_cost.guess_share(count);
-  DraftLength undrafted(scheduler.cost(), work, tokens, sharing, share);
-  const bool is_refused = guess_cost.is_known() && (!share || !undrafted.can_pay());
-  if (is_refused && reads_prompts) return;
-  const bool is_trial = is_refused && (!share || guess_cost.may_try());
-  if (is_trial) most = 1;
-  if (is_trial || reads_prompts) {
-    share.reset();
-    undrafted = DraftLength(scheduler.cost(), work, tokens, sharing);
+  const GuessedStep step = guessed_step();
+  if (step.decodes.empty()) return;
+  const auto count = static_cast<std::uint32_t>(step.decodes.size());
+  if (!step.reads_prompts) decode_step = {.sequences = count, .kv_bytes = step.work.kv_bytes};
+  const auto terms = guess_terms(step);
+  if (!terms) return;
+  choose_drafting(step, *terms);
+  const double passes = drafter->propose(drafting);
+  plan.work.draft_passes = passes;
+  decode_step.draft_passes = passes;
+  decode_step.has_read = passes > most_passes(drafting);
+  add_guesses(step, *terms, passes);
+}
+
+// Beside a prompt no row is free. So a guess there is weighed as in the step of decodes that comes
+// when everybody who runs has read its prompt.
+Engine::State::GuessedStep Engine::State::guessed_step() {
+  GuessedStep step{
+      .decodes = plan.slices, .work = plan.work, .reads_prompts = plan.prompt_rows > 0};
+  if (step.reads_prompts) {
+    step.decodes = step.decodes.first(plan.decodes);
+    step.work = plan.decode_work;
   }
-  if (!undrafted.can_pay()) return;
-  std::uint32_t rows_left = kMaxDraftRows;
-  if (reads_prompts) {
-    rows_left =
-        std::min(rows_left, (plan.prompt_rows + kPromptRowsPerGuess - 1) / kPromptRowsPerGuess);
+  const auto count = static_cast<std::uint32_t>(step.decodes.size());
+  step.tokens =
+      static_cast<std::uint32_t>(step.reads_prompts ? scheduler.running_count() : count);
+  step.work.rows += step.tokens - count;
+  step.work.logits_rows += step.tokens - count;
+  step.sharing = drafter->is_free() ? 0 : count;
+  return step;
+}
+
+// What steps of decodes showed says whether a guess pays at all, but beside a prompt not its price:
+// that is the learned one.
+std::optional<Engine::State::GuessTerms> Engine::State::guess_terms(const GuessedStep& step) const {
+  const auto count = static_cast<std::uint32_t>(step.decodes.size());
+  if (!guess_cost.may_guess(count)) return std::nullopt;
+  const auto can_pay = [&](std::optional<double> share) {
+    return DraftLength(scheduler.cost(), step.work, step.tokens, step.sharing, share).can_pay();
+  };
+  GuessTerms terms{.most = limits.speculation.num_speculative_tokens,
+                   .rows = kMaxDraftRows,
+                   .share = guess_cost.guess_share(count)};
+  const bool is_refused = guess_cost.is_known() && (!terms.share || !can_pay(terms.share));
+  if (is_refused && step.reads_prompts) return std::nullopt;
+  const bool is_trial = is_refused && (!terms.share || guess_cost.may_try());
+  if (is_trial) terms.most = 1;
+  if (is_trial || step.reads_prompts) terms.share.reset();
+  if (!can_pay(terms.share)) return std::nullopt;
+  if (step.reads_prompts) {
+    const std::uint32_t rows =
+        (plan.prompt_rows + kPromptRowsPerGuess - 1) / kPromptRowsPerGuess;
+    terms.rows = std::min(terms.rows, rows);
   }
-  choose_drafting(decodes, undrafted, most, rows_left);
-  work.draft_passes = plan.work.draft_passes = drafter->propose(drafting);
-  decode_step.draft_passes = work.draft_passes;
-  decode_step.has_read = work.draft_passes > most_passes(drafting);
+  return terms;
+}
+
+void Engine::State::choose_drafting(const GuessedStep& step, const GuessTerms& terms) {
+  DraftLength length(scheduler.cost(), step.work, step.tokens, step.sharing, terms.share);
+  std::uint32_t rows_left = terms.rows;
+  drafting.clear();
+  for (const PlannedSlice& slice : step.decodes) {
+    Sequence& sequence = *slice.sequence;
+    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
+    sequence.draft.clear();
+    // A prompt that is computed up to its last token may still have to part into choices.
+    if (known == sequence.prompt_tokens) continue;
+    sequence.draft_limit = std::min(terms.most, sequence.final_tokens - 1 - known);
+    if (!drafter->is_free()) {
+      const GuessChances chances(sequence.acceptance);
+      const std::uint32_t worthwhile = length.choose(chances, std::min(terms.most, rows_left));
+      if (worthwhile == 0) sequence.acceptance.fade_to(typical_acceptance);
+      sequence.draft_limit = std::min(sequence.draft_limit, worthwhile);
+      length.take(chances, sequence.draft_limit);
+      rows_left -= sequence.draft_limit;
+    }
+    if (sequence.draft_limit > 0) drafting.push_back(&sequence);
+  }
+}
+
+void Engine::State::add_guesses(const GuessedStep& step, const GuessTerms& terms, double passes) {
+  StepWork work = step.work;
+  work.draft_passes = passes;
   // What was seen includes the passes of a draft model, which are over now.
-  if (sharing > 0) share.reset();
-  DraftLength length(scheduler.cost(), work, tokens, 0, share);
-  for (PlannedSlice& slice : decodes) {
+  DraftLength length(scheduler.cost(), work, step.tokens, 0,
+                     step.sharing > 0 ? std::nullopt : terms.share);
+  std::uint32_t rows_left = terms.rows;
+  for (PlannedSlice& slice : step.decodes) {
     Sequence& sequence = *slice.sequence;
     if (sequence.draft.empty()) continue;
     const auto guesses = std::min(static_cast<std::uint32_t>(sequence.draft.size()), rows_left);
@@ -88,28 +137,6 @@ void Engine::State::plan_drafts() {
     length.take(chances, planned);
     rows_left -= planned;
     decode_step.guesses += planned;
-  }
-}
-
-void Engine::State::choose_drafting(std::span<const PlannedSlice> decodes, DraftLength length,
-                                    std::uint32_t most, std::uint32_t rows) {
-  drafting.clear();
-  for (const PlannedSlice& slice : decodes) {
-    Sequence& sequence = *slice.sequence;
-    const auto known = static_cast<std::uint32_t>(sequence.tokens.size());
-    sequence.draft.clear();
-    // A prompt that is computed up to its last token may still have to part into choices.
-    if (known == sequence.prompt_tokens) continue;
-    sequence.draft_limit = std::min(most, sequence.final_tokens - 1 - known);
-    if (!drafter->is_free()) {
-      const GuessChances chances(sequence.acceptance);
-      const std::uint32_t worthwhile = length.choose(chances, std::min(most, rows));
-      if (worthwhile == 0) sequence.acceptance.fade_to(typical_acceptance);
-      sequence.draft_limit = std::min(sequence.draft_limit, worthwhile);
-      length.take(chances, sequence.draft_limit);
-      rows -= sequence.draft_limit;
-    }
-    if (sequence.draft_limit > 0) drafting.push_back(&sequence);
   }
 }
 

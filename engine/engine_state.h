@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/acceptance.h"
 #include "engine/active_request.h"
-#include "engine/draft_length.h"
 #include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/guess_cost.h"
@@ -43,10 +43,25 @@ struct Engine::State {
   // Of a request that arrives.
   Acceptance first_acceptance(std::uint64_t arrival) const;
 
-  // Part of plan_drafts(): fills `drafting` and their draft_limit, at most `most` each and `rows`
-  // in all.
-  void choose_drafting(std::span<const PlannedSlice> decodes, DraftLength length,
-                       std::uint32_t most, std::uint32_t rows);
+  // Parts of plan_drafts(). The decodes that may be guessed for, and the step of decodes in which
+  // guesses are weighed: its work without guesses and the tokens it yields.
+  struct GuessedStep {
+    std::span<PlannedSlice> decodes;
+    StepWork work;
+    std::uint32_t tokens = 0;
+    std::uint32_t sharing = 0;  // of the passes of a draft model; 0: guesses are free
+    bool reads_prompts = false;
+  };
+  // How many guesses a sequence may have and all together, and the price of one (draft_length.h).
+  struct GuessTerms {
+    std::uint32_t most = 0;
+    std::uint32_t rows = 0;
+    std::optional<double> share;
+  };
+  GuessedStep guessed_step();
+  std::optional<GuessTerms> guess_terms(const GuessedStep& step) const;  // nullopt: none pays
+  void choose_drafting(const GuessedStep& step, const GuessTerms& terms);  // fills `drafting`
+  void add_guesses(const GuessedStep& step, const GuessTerms& terms, double passes);
 
   // Parts of advance().
   void report_computed(const PlannedSlice& slice, StepOutput& out);
