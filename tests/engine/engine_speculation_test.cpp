@@ -160,6 +160,35 @@ TEST(Speculation, NoGuessIsMadeBesideAPromptThatWillNotPayAfterIt) {
   EXPECT_GT(beside.draft_tokens_elsewhere, 100U);
 }
 
+// A machine on which three rows take as long as one. Steps of the one stream show that guesses are
+// free there, but when the nine prompts are read there will be ten streams, and no free row.
+TEST(Speculation, AGuessBesidePromptsHasTheLearnedPriceAndNotThatOfFreeRows) {
+  Limits limits = speculating(2);
+  limits.max_num_seqs = 16;
+  limits.max_num_batched_tokens = 256;
+  limits.kv_cache_blocks = 600;
+  EngineRun run(toy_engine(limits, habitual()));
+  run.add(long_request(1, 400));
+  std::uint32_t crowds = 0;
+  std::uint32_t beside = 0;
+  std::uint32_t alone = 0;
+  while (run.has_work()) {
+    if (run.output().stats.running_sequences == 1 && run.steps() % 12 == 11) {
+      ++crowds;
+      for (std::uint32_t id = 10 * crowds + 1; id <= 10 * crowds + 9; ++id) {
+        run.add(greedy_request(id, letters(20, id), 1));
+      }
+    }
+    run.step();
+    const auto& stats = run.output().stats;
+    run.observe_step(std::max(30.0, 10.0 * stats.rows));
+    (stats.prompt_rows > 0 ? beside : alone) += stats.draft_tokens;
+  }
+  EXPECT_GE(crowds, 5U);
+  EXPECT_EQ(beside, 0U);
+  EXPECT_GT(alone, 100U);
+}
+
 // The model's distribution is the same at every position, so all tokens of all runs are draws from
 // it. A wrong rule of acceptance would favour or spare the token that is guessed most.
 TEST(Speculation, TokensKeepTheirDistribution) {

@@ -400,6 +400,22 @@ TEST(ModelDrafter, TextsThatOutgrowTheBlocksAreNotReadOverAndOver) {
   }
 }
 
+// Of 121 tokens, the first that the answer is long enough for, seven and a draft of four more must
+// find room.
+TEST(ModelDrafter, ATextThatLeavesTheBlocksNoRoomForGuessesThatPayIsNotRead) {
+  for (const std::size_t blocks : {7U, 8U, 9U}) {
+    Limits limits = drafting();
+    limits.speculation.draft_kv_blocks = blocks;
+    ToyModelLog draft_log;
+    EngineRun run(toy_engine_with_draft(limits, decided(), decided(), nullptr, &draft_log));
+    Request request = greedy_request(1, letters(113), 100);
+    request.stop.ignore_eos = true;
+    run.add(request);
+    run.run();
+    EXPECT_EQ(draft_log.rows > 0, blocks == 9) << blocks << ": " << draft_log.rows;
+  }
+}
+
 TEST(ModelDrafter, APausedSequenceGivesItsPlaceBackAndIsReadAgain) {
   ToyModelLog draft_log;
   EngineRun run(toy_engine_with_draft(drafting(), decided(), decided(), nullptr, &draft_log));
