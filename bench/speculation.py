@@ -16,7 +16,6 @@ With --beside N another client meanwhile has fresh prompts of N words read, one 
 
 Exit codes: 0 done, 1 a text differed, 3 something is missing.
 """
-import argparse
 import contextlib
 import itertools
 import json
@@ -32,6 +31,7 @@ import urllib.request
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 import process_figures  # noqa: E402
+from options import Options  # noqa: E402
 from servers import Turnstile  # noqa: E402
 
 CONFIG = {"method": "ngram", "num_speculative_tokens": 8, "prompt_lookup_min": 2,
@@ -156,21 +156,18 @@ def table(runs, max_tokens):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turnstile", type=pathlib.Path, default=ROOT / "build/gateway/turnstile")
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--text", action="append", choices=list(TEXTS), help="all when none is named")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=200, help="no round begins after so many")
-    parser.add_argument("--max-tokens", type=int, default=256)
-    parser.add_argument("--beside", type=int, default=0, help="words of prompts read meanwhile")
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    arguments = parser.parse_args()
-    for path in (arguments.turnstile, arguments.model):
-        if not path.is_file():
-            print(f"speculation.py: there is no {path}.", file=sys.stderr)
-            return 3
+    options = Options(__doc__, "turnstile", rounds=10)
+    options.add_argument("--model", type=pathlib.Path, required=True)
+    options.add_argument("--text", action="append", choices=list(TEXTS),
+                         help="all when none is named")
+    options.add_threads()
+    options.add_argument("--seconds", type=float, default=200,
+                         help="no round begins after so many")
+    options.add_argument("--max-tokens", type=int, default=256)
+    options.add_argument("--beside", type=int, default=0, help="words of prompts read meanwhile")
+    options.add_argument("--out", type=pathlib.Path, required=True, help="the file that is written")
+    arguments = options.parse_args()
+    options.need((arguments.turnstile, arguments.model), "see bench/README.md.")
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
     kinds = arguments.text or list(TEXTS)

@@ -12,7 +12,6 @@ that was best at it.
 Writes every run to OUT/DATE-CPU/*.json with the machine and all flags, and table.md beside them.
 Exit codes: 0 done, 1 a run was invalid (the client was the limit), 3 something is missing.
 """
-import argparse
 import itertools
 import json
 import pathlib
@@ -24,6 +23,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 import process_figures  # noqa: E402
+from options import Options  # noqa: E402
 from servers import Peer, Turnstile  # noqa: E402
 
 # name: (streams, requests, prompt tokens, new tokens). Each stream has several requests, so that
@@ -148,23 +148,14 @@ def table(runs, chosen, machine, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turnstile", type=pathlib.Path,
-                        default=ROOT / "build/gateway/turnstile")
-    parser.add_argument("--load", type=pathlib.Path,
-                        default=ROOT / "build/bench/load/turnstile-load")
-    parser.add_argument("--peer", type=pathlib.Path, action="append", required=True)
-    parser.add_argument("--model", type=pathlib.Path,
-                        default=ROOT / ".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
-    arguments = parser.parse_args()
-    for path in (arguments.turnstile, arguments.load, arguments.model, *arguments.peer):
-        if not path.is_file():
-            print(f"compare.py: there is no {path}; build with ./run.sh --build and "
-                  "build_peer.sh first.", file=sys.stderr)
-            return 3
+    options = Options(__doc__, "turnstile", "load", rounds=5)
+    options.add_peers("a llama-server", required=True)
+    options.add_model()
+    options.add_threads()
+    options.add_results()
+    arguments = options.parse_args()
+    options.need((arguments.turnstile, arguments.load, arguments.model, *arguments.peer),
+                 "build with ./run.sh --build and build_peer.sh first.")
 
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)

@@ -19,7 +19,6 @@
 Sides alternate, medians are compared, every run is kept in OUT/DATE-CPU/engine_bars.json.
 Exit codes: 0 done, 3 something is missing.
 """
-import argparse
 import contextlib
 import json
 import os
@@ -33,6 +32,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 import process_figures  # noqa: E402
+from options import Options  # noqa: E402
 from servers import SLOTS, Peer, Turnstile  # noqa: E402
 
 PARTS = ("model", "streams", "gap", "shared", "busy", "load")
@@ -281,30 +281,21 @@ def table(runs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turnstile", type=pathlib.Path,
-                        default=ROOT / "build/gateway/turnstile")
-    parser.add_argument("--load", type=pathlib.Path,
-                        default=ROOT / "build/bench/load/turnstile-load")
-    parser.add_argument("--model-bench", type=pathlib.Path,
-                        default=ROOT / "build/bench/model_bench")
-    parser.add_argument("--peer", type=pathlib.Path, action="append", required=True)
-    parser.add_argument("--second-peer", type=pathlib.Path, help="folder of ik_llama.cpp's llama-bench")
-    parser.add_argument("--file", action="append", required=True, metavar="FORMAT=PATH")
-    parser.add_argument("--part", action="append", choices=PARTS, help="all when none is named")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
-    arguments = parser.parse_args()
+    options = Options(__doc__, "turnstile", "load", "model-bench", rounds=5)
+    options.add_peers("folder of llama-server and llama-bench", required=True)
+    options.add_argument("--second-peer", type=pathlib.Path,
+                         help="folder of ik_llama.cpp's llama-bench")
+    options.add_argument("--file", action="append", required=True, metavar="FORMAT=PATH")
+    options.add_argument("--part", action="append", choices=PARTS, help="all when none is named")
+    options.add_threads()
+    options.add_results()
+    arguments = options.parse_args()
     files = {name: pathlib.Path(path) for name, _, path in
              (text.partition("=") for text in arguments.file)}
-    for path in (arguments.turnstile, arguments.load, arguments.model_bench, *files.values(),
-                 *(binary / "llama-server" for binary in arguments.peer),
-                 *([arguments.second_peer / "llama-bench"] if arguments.second_peer else [])):
-        if not path.is_file():
-            print(f"engine_bars.py: there is no {path}; build with 'ninja -C build' and "
-                  "build_peer.sh first.", file=sys.stderr)
-            return 3
+    options.need((arguments.turnstile, arguments.load, arguments.model_bench, *files.values(),
+                  *(binary / "llama-server" for binary in arguments.peer),
+                  *([arguments.second_peer / "llama-bench"] if arguments.second_peer else [])),
+                 "build with 'ninja -C build' and build_peer.sh first.")
     arguments.peer = [path.resolve() for path in arguments.peer]
     if arguments.second_peer:
         arguments.second_peer = arguments.second_peer.resolve()

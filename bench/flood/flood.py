@@ -18,7 +18,6 @@
 Writes OUT/DATE-CPU/flood-NAME.json and .md. Exit codes: 0 every bar was met, 1 one was missed or
 the client was the limit, 3 something is missing.
 """
-import argparse
 import json
 import pathlib
 import signal
@@ -30,6 +29,7 @@ import process_figures  # noqa: E402
 from budgets import budgets  # noqa: E402
 from people import people_at_peers, people_in_a_flood  # noqa: E402
 from leaving import aborts, crowd  # noqa: E402
+from options import Options  # noqa: E402
 from overload import overload  # noqa: E402
 from retries import obedience  # noqa: E402
 from shares import demo, floor, weights  # noqa: E402
@@ -40,23 +40,18 @@ PARTS = {"people": people_in_a_flood, "peers": people_at_peers, "crowd": crowd, 
          "overload": overload, "aborts": aborts}
 
 
-def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turnstile", type=pathlib.Path, default=ROOT / "build/gateway/turnstile")
-    parser.add_argument("--load", type=pathlib.Path,
-                        default=ROOT / "build/bench/load/turnstile-load")
-    parser.add_argument("--model", type=pathlib.Path,
-                        default=ROOT / ".cache/models/SmolLM2-135M-Instruct.Q4_1.gguf")
-    parser.add_argument("--threads", type=int, default=2)
+def ask():
+    """The arguments, when all that they name is there."""
+    parser = Options(__doc__, "turnstile", "load", rounds=3)
+    parser.add_model()
+    parser.add_threads()
     parser.add_argument("--only", action="append", choices=PARTS, help="all when none is named")
-    parser.add_argument("--rounds", type=int, default=3, help="of people and peers")
     parser.add_argument("--seconds", type=int, default=60, help="of each measured window")
     parser.add_argument("--people-tpot", default="40ms",
                         help="tpot of interactive in people and peers; 150ms is built in")
     parser.add_argument("--peer-seconds", type=int, default=60, help="the same for peers")
     parser.add_argument("--aborts", type=int, default=10_000)
-    parser.add_argument("--peer", type=pathlib.Path, action="append", default=[],
-                        help="a llama-server to measure")
+    parser.add_peers("a llama-server to measure", default=[])
     parser.add_argument("--behind", type=pathlib.Path,
                         help="the llama-server behind LiteLLM and SMG, otherwise the first --peer")
     parser.add_argument("--litellm", type=pathlib.Path, help="a virtual environment")
@@ -65,28 +60,23 @@ def options():
     parser.add_argument("--smg", type=pathlib.Path, help="a virtual environment")
     parser.add_argument("--smg-batch-slots", type=int, action="append", help="the same for SMG")
     parser.add_argument("--name", default="run", help="part of the names of the result files")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
+    parser.add_results()
     arguments = parser.parse_args()
     arguments.litellm_batch_slots = arguments.litellm_batch_slots or [12]
     arguments.smg_batch_slots = arguments.smg_batch_slots or [12]
     arguments.behind = arguments.behind or (arguments.peer[0] if arguments.peer else None)
+    parser.need([arguments.turnstile, arguments.load, arguments.model, *arguments.peer,
+                 *(folder / f"bin/{program}" for folder, program in
+                   ((arguments.litellm, "litellm"), (arguments.smg, "smg")) if folder)],
+                "bench/flood/README.md says how to get it.")
+    arguments.peer = [path.resolve() for path in arguments.peer]
+    arguments.behind = arguments.behind and arguments.behind.resolve()
     return arguments
 
 
 def main():
-    arguments = options()
-    needed = [arguments.turnstile, arguments.load, arguments.model, *arguments.peer]
-    needed += [folder / f"bin/{program}" for folder, program in
-               ((arguments.litellm, "litellm"), (arguments.smg, "smg")) if folder]
-    for path in needed:
-        if not path.is_file():
-            print(f"flood.py: there is no {path}; bench/flood/README.md says how to get it.",
-                  file=sys.stderr)
-            return 3
+    arguments = ask()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers are stopped, parts kept
-    arguments.peer = [path.resolve() for path in arguments.peer]
-    arguments.behind = arguments.behind and arguments.behind.resolve()
-
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
     sheet = Sheet()

@@ -11,7 +11,6 @@
 
 Writes OUT/DATE-CPU/gateway.json and gateway.md. Exit codes: 0 done, 1 a run was invalid.
 """
-import argparse
 import json
 import pathlib
 import statistics
@@ -21,6 +20,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 import process_figures  # noqa: E402
+from options import Options  # noqa: E402
 from servers import Turnstile  # noqa: E402
 
 MODEL = ROOT / "tests/golden/tiny/llama/model.gguf"
@@ -84,20 +84,12 @@ def table(runs, machine):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--turnstile", type=pathlib.Path, default=ROOT / "build/gateway/turnstile")
-    parser.add_argument("--instant", type=pathlib.Path,
-                        default=ROOT / "build/bench/gateway/instant_server")
-    parser.add_argument("--load", type=pathlib.Path,
-                        default=ROOT / "build/bench/load/turnstile-load")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results")
-    arguments = parser.parse_args()
-    for path in (arguments.turnstile, arguments.instant, arguments.load):
-        if not path.is_file():
-            print(f"overhead.py: there is no {path}; run './run.sh --build' and 'ninja -C build "
-                  "bench/load/turnstile-load bench/gateway/instant_server' first.", file=sys.stderr)
-            return 3
+    options = Options(__doc__, "turnstile", "instant", "load", rounds=5)
+    options.add_results()
+    arguments = options.parse_args()
+    options.need((arguments.turnstile, arguments.instant, arguments.load),
+                 "run './run.sh --build' and 'ninja -C build bench/load/turnstile-load "
+                 "bench/gateway/instant_server' first.")
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
     runs = []
