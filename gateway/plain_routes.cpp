@@ -8,6 +8,8 @@
 #include "gateway/authenticate.h"
 #include "gateway/api/generation_response.h"
 #include "gateway/health.h"
+#include "gateway/log.h"
+#include "gateway/records/records.h"
 #include "gateway/session.h"
 #include "gateway/spine_context.h"
 #include "gateway/token_routes.h"
@@ -30,6 +32,26 @@ void answer_metrics(Session& session, SpineContext& context) {
       context.admission.meters(context.clock.now(), policy::Admission::Detail::Shared);
   context.metrics.set_meters(meters);
   session.respond(200, kPrometheus, {}, context.metrics.text());
+}
+
+// 202: requests are served until the delay is over, and running ones to their end.
+void answer_drain(Session& session, SpineContext& context) {
+  if (context.drain.phase() == ServePhase::Serving) {
+    log_info("draining: asked for by POST /admin/drain");
+    EventLog(context.clock, context.records).write("drain", "admin", {});
+    context.drain.begin(context.clock.now());
+  }
+  session.respond(202, kJson, {}, R"({"result":"draining"})");
+}
+
+// Whether the admin listener may answer; if not, it has.
+bool is_admitted(Session& session, SpineContext& context) {
+  const auto refusal = context.admin.refusal(session.head());
+  if (!refusal) return true;
+  context.metrics.on_auth_failure();
+  context.audit.stranger(session.peer().text, to_string(refusal->code), refusal->status());
+  session.respond_error(*refusal);
+  return false;
 }
 
 ModelCard card_of(const SpineContext& context, std::string_view key_id, std::string_view alias) {
@@ -73,10 +95,12 @@ void answer_model(Session& session, SpineContext& context, const Principal& prin
 
 Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch route) {
   Principal principal;
-  if (route.needs_key() && session.needs_keys()) {
+  if (!route.is_open_to_all() && session.needs_keys()) {
     auto known = authenticate(session, context);
     if (!known) co_return session.respond_error(known.error());
     principal = std::move(*known);
+  } else if (!route.is_open_to_all() && !is_admitted(session, context)) {
+    co_return;
   }
   if (route.route == Route::NotFound) {
     co_return session.respond_error(make_error(ApiCode::NotFound, "There is no such route."));
@@ -92,6 +116,7 @@ Awaitable<void> answer_plain(Session& session, SpineContext& context, RouteMatch
     case Route::Livez: co_return answer_health(session, liveness(context));
     case Route::Readyz: co_return answer_health(session, readiness(context));
     case Route::Metrics: co_return answer_metrics(session, context);
+    case Route::AdminDrain: co_return answer_drain(session, context);
     case Route::Models: co_return answer_models(session, context, principal);
     case Route::Model: co_return answer_model(session, context, principal, route.argument);
     case Route::Tokenize:

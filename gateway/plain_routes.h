@@ -1,8 +1,8 @@
-// plain_routes.h: every route that generates nothing: models, tokenize, health, metrics, and the
-// answers to targets and methods that do not exist.
+// plain_routes.h: every route that generates nothing: models, tokenize, health, metrics, drain, and
+// the answers to targets and methods that do not exist.
 //
-// Order: key first (but for health and metrics), then 404, then 405, so that a stranger learns
-// nothing about which routes there are.
+// Order: who asks (but for health), then 404, then 405, so that a stranger learns nothing about
+// which routes there are. Who asks is an API key, on the admin listener gateway/admin_access.h.
 //
 // Thread: I/O. Tests: tests/gateway/plain_routes_test.cpp.
 #pragma once

@@ -119,6 +119,7 @@ struct Prepared {
   PolicyPointer policy;
   std::string policy_sha256;
   KeyStore keys;
+  AdminAccess admin;
   std::unique_ptr<TlsContext> tls;  // null: plain HTTP
 };
 
@@ -133,8 +134,10 @@ tl::expected<Prepared, ExitCode> prepare(const Config& config, std::ostream& err
   if (!policy) return tl::unexpected(policy.error());
   auto keys = read_keys(config, err);
   if (!keys) return tl::unexpected(keys.error());
+  auto admin = AdminAccess::load(config.server);
+  if (!admin) return tl::unexpected(environment_fault(err, admin.error()));
   Prepared prepared{std::move(policy->rules), std::move(policy->sha256), std::move(*keys),
-                    nullptr};
+                    std::move(*admin), nullptr};
   if (config.server.has_tls()) {
     auto tls = TlsContext::load(config.server.tls_cert, config.server.tls_key);
     if (!tls) return tl::unexpected(environment_fault(err, tls.error()));
@@ -253,6 +256,7 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
       .metrics = metrics,
       .bodies = bodies,
       .drain = drain,
+      .admin = std::move(prepared->admin),
   };
   KeyWatch key_watch(context, events);
   TlsContext* tls = prepared->tls.get();

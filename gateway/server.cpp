@@ -74,7 +74,7 @@ void Server::run() {
 }
 
 bool Server::has_room(const PeerAddress& peer, ListenerKind kind) const {
-  if (kind == ListenerKind::Admin) return true;  // loopback or a unix socket: the operator's own
+  if (kind == ListenerKind::Admin && peer.is_loopback) return true;  // the operator's own
   const LimitsConfig& limits = context_.limits;
   if (limits.max_connections > 0 && context_.open_connections >= limits.max_connections) {
     return false;

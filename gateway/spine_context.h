@@ -10,6 +10,7 @@
 
 #include "engine/template/chat_template.h"
 #include "engine/tokenizer/tokenizer.h"
+#include "gateway/admin_access.h"
 #include "gateway/records/audit.h"
 #include "gateway/http/body_budget.h"
 #include "gateway/cache_salt.h"
@@ -58,6 +59,7 @@ struct SpineContext {
   BodyBudget& bodies;
   Drain& drain;
 
+  AdminAccess admin{};
   HttpDate date{};
   TicketTexts tickets{};
   CacheSalts salts{};

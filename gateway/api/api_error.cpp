@@ -32,6 +32,7 @@ std::string_view to_string(ApiCode code) {
     case ApiCode::InvalidApiKey: return "invalid_api_key";
     case ApiCode::KeyDisabled: return "key_disabled";
     case ApiCode::KeyExpired: return "key_expired";
+    case ApiCode::NotLocal: return "not_local";
     case ApiCode::ModelNotAllowed: return "model_not_allowed";
     case ApiCode::OutsideSchedule: return "outside_schedule";
     case ApiCode::ModelNotFound: return "model_not_found";
@@ -81,6 +82,7 @@ int http_status(ApiCode code) {
     case ApiCode::InvalidApiKey: return 401;
     case ApiCode::KeyDisabled:
     case ApiCode::KeyExpired:
+    case ApiCode::NotLocal:
     case ApiCode::ModelNotAllowed:
     case ApiCode::OutsideSchedule: return 403;
     case ApiCode::ModelNotFound:

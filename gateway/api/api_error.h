@@ -32,6 +32,7 @@ enum class ApiCode : std::uint8_t {
   InvalidApiKey,
   KeyDisabled,
   KeyExpired,
+  NotLocal,
   ModelNotAllowed,
   OutsideSchedule,
   ModelNotFound,

@@ -49,7 +49,7 @@ struct ServerConfig {
   std::filesystem::path tls_key;
   bool allow_plaintext = false;
   std::filesystem::path state_dir = "state";
-  std::filesystem::path admin_key_file;  // written by init; no route asks for it yet
+  std::filesystem::path admin_key_file;  // empty: none (gateway/admin_access.h)
   Milliseconds drain_delay{5'000};
   Milliseconds drain_timeout{60'000};
 

@@ -37,11 +37,14 @@ void check_server(ConfigDraft& draft) {
                "is not a loopback address and there is no TLS: keys would cross the network in "
                "the clear. Set tls_cert and tls_key, or write allow_plaintext = true.");
   }
-  // No route of that listener asks for a key in this build.
-  if (!server.admin_listen.is_loopback()) {
+  if (!server.admin_listen.is_loopback() && server.admin_key_file.empty()) {
     draft.fail("server.admin_listen",
-               "is not a loopback address, and /metrics names teams to whoever asks: listen on "
-               "127.0.0.1 or unix:PATH.");
+               "is not a loopback address, and /metrics names teams to whoever asks: set "
+               "admin_key_file, or listen on 127.0.0.1 or unix:PATH.");
+  } else if (!server.admin_listen.is_loopback() && !server.allow_plaintext) {
+    draft.fail("server.admin_listen",
+               "is not a loopback address and has no TLS: the admin key would cross the network in "
+               "the clear. Listen on 127.0.0.1 or unix:PATH, or write allow_plaintext = true.");
   }
   if (server.listen.port != 0 && server.listen.text() == server.admin_listen.text()) {
     draft.fail("server.admin_listen", "is the same address as server.listen: choose another port.");

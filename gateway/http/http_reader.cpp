@@ -75,6 +75,8 @@ class Parser final : public http::basic_parser<true> {
     error = {};
     if (is_header_done()) return refuse(error, "Trailers are not accepted.");
     switch (name) {
+      case http::field::host: return keep(head_.host, value);
+      case http::field::origin: head_.has_origin = true; return;
       case http::field::authorization: return keep(head_.authorization, value);
       case http::field::content_type: return keep(head_.content_type, value);
       case http::field::content_encoding: return keep(head_.content_encoding, value);
@@ -225,7 +227,7 @@ std::string& HttpReader::body() { return state_->body; }
 void HttpReader::next_request() {
   RequestHead& head = state_->head;
   for (std::string* text :
-       {&head.target, &head.authorization, &head.content_type, &head.content_encoding,
+       {&head.target, &head.host, &head.authorization, &head.content_type, &head.content_encoding,
         &head.service_class, &head.deadline_ms, &head.client_request_id, &head.ticket}) {
     text->clear();
   }
@@ -233,6 +235,7 @@ void HttpReader::next_request() {
   head.is_http_1_0 = false;
   head.keep_alive = true;
   head.expects_continue = false;
+  head.has_origin = false;
   head.content_length.reset();
   head.is_chunked = false;
   state_->body.clear();

@@ -38,9 +38,11 @@ struct RequestHead {
   bool is_http_1_0 = false;
   bool keep_alive = true;
   bool expects_continue = false;
+  bool has_origin = false;  // a web page asks, or says so
   std::optional<std::uint64_t> content_length;
   bool is_chunked = false;
 
+  std::string host;  // empty: HTTP/1.0 without one
   std::string authorization;
   std::string content_type;
   std::string content_encoding;

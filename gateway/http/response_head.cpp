@@ -21,6 +21,7 @@ void append_number(std::string& out, std::uint64_t value) {
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 200: return "OK";
+    case 202: return "Accepted";
     case 400: return "Bad Request";
     case 401: return "Unauthorized";
     case 403: return "Forbidden";

@@ -21,6 +21,7 @@ constexpr RouteMatch kPublicRoutes[] = {
 };
 constexpr RouteMatch kAdminRoutes[] = {
     {Route::Metrics, "/metrics", kGet, {}},
+    {Route::AdminDrain, "/admin/drain", kPost, {}},
 };
 
 template <std::size_t N>
@@ -44,21 +45,8 @@ bool RouteMatch::allows(Method method) const {
   return false;
 }
 
-bool RouteMatch::needs_key() const {
-  switch (route) {
-    case Route::Health:
-    case Route::Livez:
-    case Route::Readyz:
-    case Route::Metrics: return false;
-    case Route::ChatCompletions:
-    case Route::Completions:
-    case Route::Models:
-    case Route::Model:
-    case Route::Tokenize:
-    case Route::Detokenize:
-    case Route::NotFound: return true;
-  }
-  return true;
+bool RouteMatch::is_open_to_all() const {
+  return route == Route::Health || route == Route::Livez || route == Route::Readyz;
 }
 
 bool RouteMatch::generates() const {

@@ -25,6 +25,7 @@ enum class Route : std::uint8_t {
   Livez,
   Readyz,
   Metrics,
+  AdminDrain,
   NotFound
 };
 
@@ -37,7 +38,7 @@ struct RouteMatch {
   std::string_view argument;  // Model: what follows "/v1/models/"
 
   bool allows(Method method) const;
-  bool needs_key() const;
+  bool is_open_to_all() const;  // health
   bool generates() const;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMinPepperChars = 32;
+constexpr std::size_t kMinSecretChars = 32;
 
 // What tells one version of a file from the next.
 struct Stamp {
@@ -34,18 +34,6 @@ std::optional<Stamp> stamp_of(const fs::path& path) {
 
 ConfigFailure environment_failure(const fs::path& file, std::string message) {
   return {true, {{file.string(), 0, 0, std::move(message)}}};
-}
-
-// The credentials of "Bearer CREDENTIALS"; nullopt for any other scheme.
-std::optional<std::string_view> bearer(std::string_view authorization) {
-  constexpr std::string_view kScheme = "bearer ";
-  if (authorization.size() < kScheme.size()) return std::nullopt;
-  for (std::size_t i = 0; i < kScheme.size(); ++i) {
-    const char c = authorization[i];
-    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    if (lower != kScheme[i]) return std::nullopt;
-  }
-  return authorization.substr(kScheme.size());
 }
 
 // Hashed in place of a text that has not the form of a key, so that it costs the same.
@@ -111,7 +99,7 @@ tl::expected<KeyStore, ConfigFailure> KeyStore::from_text(std::string_view keys_
 tl::expected<KeyStore, ConfigFailure> KeyStore::load(const fs::path& keys_file,
                                                      const fs::path& pepper_file) {
   constexpr std::string_view kRemedy = " 'turnstile init DIR' makes keys.toml and pepper.";
-  auto pepper = read_pepper(pepper_file);
+  auto pepper = read_secret_file(pepper_file, "pepper");
   if (!pepper) return tl::unexpected(environment_failure(pepper_file, pepper.error()));
   const auto stamp = stamp_of(keys_file);
   const auto text = read_whole_file(keys_file);
@@ -128,22 +116,34 @@ tl::expected<KeyStore, ConfigFailure> KeyStore::load(const fs::path& keys_file,
   return KeyStore(std::move(state));
 }
 
-tl::expected<std::string, std::string> read_pepper(const fs::path& file) {
+tl::expected<std::string, std::string> read_secret_file(const fs::path& file,
+                                                        std::string_view what) {
+  const std::string name = "the " + std::string(what);
   auto text = read_whole_file(file);
   if (!text) {
-    return tl::unexpected(std::string(
-        "the pepper file cannot be read; 'turnstile init DIR' makes keys.toml and pepper."));
+    return tl::unexpected(name + " file cannot be read; 'turnstile init DIR' makes one.");
   }
   if (is_open_to_others(file)) {
-    return tl::unexpected("the pepper file can be read by others; run 'chmod 600 " +
-                          file.string() + "'.");
+    return tl::unexpected(name + " file can be read by others; run 'chmod 600 " + file.string() +
+                          "'.");
   }
   while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
-  if (text->size() < kMinPepperChars) {
-    return tl::unexpected(
-        std::string("the pepper must have at least 32 characters; 'turnstile init DIR' makes one."));
+  if (text->size() < kMinSecretChars) {
+    return tl::unexpected(name + " must have at least " + std::to_string(kMinSecretChars) +
+                          " characters; 'turnstile init DIR' makes one.");
   }
   return *std::move(text);
+}
+
+std::optional<std::string_view> bearer_credentials(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() < kScheme.size()) return std::nullopt;
+  for (std::size_t i = 0; i < kScheme.size(); ++i) {
+    const char c = authorization[i];
+    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (lower != kScheme[i]) return std::nullopt;
+  }
+  return authorization.substr(kScheme.size());
 }
 
 tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view authorization,
@@ -152,7 +152,7 @@ tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view autho
                         known.authorization.size() == authorization.size() &&
                         equal_in_constant_time(known.authorization, authorization);
   if (!is_known) {
-    const auto secret = bearer(authorization);
+    const auto secret = bearer_credentials(authorization);
     if (!secret) return tl::unexpected(AuthError{AuthFailure::Missing, {}});
     const auto index = state_->find(*secret);
     if (!index) return tl::unexpected(AuthError{AuthFailure::Invalid, {}});

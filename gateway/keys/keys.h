@@ -64,8 +64,14 @@ struct KnownKey {
 
 enum class KeyReload : std::uint8_t { Unchanged, Applied, Rejected };
 
-// The pepper's text, without a line feed. The error is a sentence without the file's name.
-tl::expected<std::string, std::string> read_pepper(const std::filesystem::path& file);
+// A file that holds one secret, such as the pepper: its text, without a line feed. `what` is what
+// people call it. The error is a sentence without the file's name.
+tl::expected<std::string, std::string> read_secret_file(const std::filesystem::path& file,
+                                                        std::string_view what);
+
+// The credentials of "Bearer CREDENTIALS", the value of an Authorization header; nullopt for any
+// other scheme.
+std::optional<std::string_view> bearer_credentials(std::string_view authorization);
 
 class KeyStore {
  public:

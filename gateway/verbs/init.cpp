@@ -20,9 +20,9 @@ constexpr std::string_view kConfigText = R"(# turnstile.toml: the machine. 'turn
 
 [server]
 listen = "127.0.0.1:8000"          # /v1/*, /tokenize, /detokenize, /health
-admin_listen = "127.0.0.1:8001"    # /metrics, /health
+admin_listen = "127.0.0.1:8001"    # /metrics, /admin/drain, /health
 state_dir = "state"                # audit/, requests.jsonl, events.jsonl
-admin_key_file = "admin.key"       # for routes of a later version; nothing asks for it yet
+admin_key_file = "admin.key"       # the bearer that POST /admin/drain needs
 
 [policy]
 file = "policies.toml"

@@ -95,7 +95,7 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
   if (!policy) return policy.error();
   if (!exists_in(**policy, options, around.err)) return ExitCode::No;
 
-  const auto pepper = read_pepper(config->policy.pepper);
+  const auto pepper = read_secret_file(config->policy.pepper, "pepper");
   if (!pepper) {
     return fail(around.err, ExitCode::Environment,
                 config->policy.pepper.string() + ": " + pepper.error());

@@ -100,7 +100,9 @@ class RunningServer:
     def __init__(self, installation, flags):
         self.installation = installation
         command = [BINARY, "serve", "--config", installation.config, "--listen", "127.0.0.1:0",
-                   "--admin-listen", "127.0.0.1:0", *flags]
+                   *flags]
+        if "--admin-listen" not in flags:
+            command += ["--admin-listen", "127.0.0.1:0"]
         self.log = open(installation.folder / "stderr.log", "ab")
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)

@@ -6,6 +6,8 @@ import signal
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 from installation import Installation, ServedTest, run, wait_until
 from open_stream import OpenStream
@@ -65,6 +67,40 @@ class Drain(unittest.TestCase):
         self.assert_ended_well()
         last = self.installation.records()[-1]
         self.assertEqual((last["outcome"], last["code"]), ("fault", "draining"))
+
+    def ask_admin(self, method, path, key=None, host=None):
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        if host:
+            headers["Host"] = host
+        asked = urllib.request.Request(self.server.admin_url + path, method=method,
+                                       headers=headers)
+        try:
+            with urllib.request.urlopen(asked, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    def test_the_holder_of_the_admin_key_drains_it(self):
+        self.start("0s")
+        key = (self.installation.folder / "admin.key").read_text().strip()
+        self.assertEqual(self.ask_admin("GET", "/metrics"), 200)
+        self.assertEqual(self.ask_admin("GET", "/metrics", host="rebound.example"), 403)
+        self.assertEqual(self.ask_admin("GET", "/metrics", key, host="prometheus.example"), 200)
+        self.assertEqual(self.ask_admin("POST", "/admin/drain"), 401)
+        self.assertEqual(self.ask_admin("POST", "/admin/drain", key), 202)
+        self.assertEqual(self.server.process.wait(10), 0)
+        self.assert_ended_well()
+        self.assertIn(("drain", "admin"), [(event["event"], event["by"]) for event in
+                                           self.installation.records("events.jsonl")])
+
+    def test_off_loopback_the_admin_listener_answers_the_key_only(self):
+        self.installation.set_in_config("allow_plaintext", "true")
+        self.server = self.installation.serve("--admin-listen", "0.0.0.0:0")
+        self.addCleanup(lambda: self.server.process.poll() is None and self.server.process.kill())
+        key = (self.installation.folder / "admin.key").read_text().strip()
+        self.assertEqual(self.ask_admin("GET", "/metrics"), 401)
+        self.assertEqual(self.ask_admin("GET", "/metrics", key), 200)
+        self.assertEqual(self.ask_admin("GET", "/livez"), 200)
 
     def test_an_idle_server_ends_soon(self):
         self.start("0s")

@@ -111,6 +111,12 @@ class Verbs(unittest.TestCase):
         os.chmod(self.installation.folder / "pepper", 0o644)
         self.assert_fails(self.serve(), 3, "pepper")
 
+    def test_an_admin_key_file_that_is_missing_or_open_is_3(self):
+        os.chmod(self.installation.folder / "admin.key", 0o644)
+        self.assert_fails(self.serve(), 3, "admin.key", "chmod 600")
+        (self.installation.folder / "admin.key").unlink()
+        self.assert_fails(self.serve(), 3, "admin.key", "init")
+
     def test_an_unknown_setting_is_1_with_its_place(self):
         self.installation.add_config("[serverr]\n")
         self.assert_fails(self.serve(), 1, "turnstile.toml:", "server")

@@ -49,6 +49,7 @@ TEST(ApiError, StatusAndTypeFollowTheInterface) {
       {ApiCode::InputTooLong, 400, "invalid_request_error"},
       {ApiCode::InvalidApiKey, 401, "authentication_error"},
       {ApiCode::KeyExpired, 403, "permission_error"},
+      {ApiCode::NotLocal, 403, "permission_error"},
       {ApiCode::ModelNotFound, 404, "not_found_error"},
       {ApiCode::MethodNotAllowed, 405, "invalid_request_error"},
       {ApiCode::BodyTooLarge, 413, "invalid_request_error"},

@@ -83,6 +83,12 @@ header_timeout = "800ms"
   EXPECT_EQ(config.limits.header_timeout, 800ms);
 }
 
+TEST(Config, WithAKeyAndPlaintextAllowedTheAdminListenerMayLeaveLoopback) {
+  const Config config = good("[server]\nadmin_listen = \"0.0.0.0:81\"\nadmin_key_file = \"k\"\n"
+                             "allow_plaintext = true\n");
+  EXPECT_EQ(config.server.admin_listen.text(), "0.0.0.0:81");
+}
+
 TEST(Config, FlagsBeatTheFileAndEachSettingKnowsItsOrigin) {
   const Config config = good("[[models]]\npath = \"a.gguf\"\nname = \"a\"\nmax_num_seqs = 8\n",
                              {{"--max-num-seqs", "models.max_num_seqs", "4"},
@@ -148,8 +154,10 @@ TEST(Config, EachMistakeIsNamedWithItsPlace) {
        "t.toml:2:10: error: server.listen is not a loopback address and there is no TLS"},
       {"[server]\nadmin_listen = \"0.0.0.0:81\"\n",
        "t.toml:2:16: error: server.admin_listen is not a loopback"},
+      {"[server]\nadmin_listen = \"0.0.0.0:81\"\nallow_plaintext = true\n",
+       "t.toml:2:16: error: server.admin_listen is not a loopback address, and /metrics"},
       {"[server]\nadmin_listen = \"0.0.0.0:81\"\nadmin_key_file = \"admin.key\"\n",
-       "t.toml:2:16: error: server.admin_listen is not a loopback"},
+       "t.toml:2:16: error: server.admin_listen is not a loopback address and has no TLS"},
       {"[server]\nadmin_listen = \"127.0.0.1:8000\"\n",
        "t.toml:2:16: error: server.admin_listen is the same address"},
       {"[server]\ntls_cert = \"a.pem\"\n", "t.toml:2:12: error: server.tls_cert is set without"},

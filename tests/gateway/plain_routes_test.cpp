@@ -26,8 +26,8 @@ HttpAnswer ask(SpineWorld& world, const std::string& request,
 }
 
 std::string plain(const std::string& method, const std::string& target,
-                  const std::string& headers = {}) {
-  return method + " " + target + " HTTP/1.1\r\nHost: t\r\n" + headers + "\r\n";
+                  const std::string& headers = {}, const std::string& host = "127.0.0.1:8001") {
+  return method + " " + target + " HTTP/1.1\r\nHost: " + host + "\r\n" + headers + "\r\n";
 }
 
 // Method, target, with key or not, status.
@@ -86,6 +86,56 @@ TEST(PlainRoutes, AdminListenerShowsMetricsAndHealthOnly) {
   EXPECT_NE(metrics.body.find("turnstile_connections 0\n"), std::string::npos);
   EXPECT_EQ(ask(world, plain("GET", "/readyz"), ListenerKind::Admin).status, 200);
   EXPECT_EQ(ask(world, plain("GET", "/v1/models"), ListenerKind::Admin).status, 404);
+}
+
+// Who asks comes before what there is; health is for everybody.
+TEST(PlainRoutes, AdminListenerAsksWhoComesFirst) {
+  SpineWorld world;
+  const std::string key = "adm_0123456789012345678901234567890123456789012";
+  world.context.admin = {*gateway::parse_listen_address("127.0.0.1:8001"), key};
+  const std::string bearer = "Authorization: Bearer " + key + "\r\n";
+  struct Row {
+    const char* method;
+    const char* target;
+    bool with_key;
+    const char* host;
+    int status;
+  };
+  const Row rows[] = {
+      {"GET", "/metrics", false, "localhost:8001", 200},
+      {"GET", "/metrics", false, "evil.example", 403},
+      {"GET", "/metrics", true, "prometheus.example", 200},
+      {"GET", "/nothing", false, "evil.example", 403},
+      {"GET", "/nothing", false, "localhost", 404},
+      {"GET", "/health", false, "evil.example", 200},
+      {"POST", "/nothing", false, "localhost", 401},
+      {"POST", "/nothing", true, "localhost", 404},
+      {"GET", "/admin/drain", true, "localhost", 405},
+      {"POST", "/admin/drain", false, "localhost", 401},
+  };
+  for (const Row& row : rows) {
+    const HttpAnswer answer = ask(
+        world, plain(row.method, row.target, row.with_key ? bearer : std::string(), row.host),
+        ListenerKind::Admin);
+    EXPECT_EQ(answer.status, row.status) << row.method << ' ' << row.target << ' ' << row.host;
+  }
+  EXPECT_EQ(world.metric("turnstile_auth_failures_total"), 4);
+  EXPECT_EQ(world.context.drain.phase(), gateway::ServePhase::Serving);
+}
+
+TEST(PlainRoutes, PostDrainBeginsTheDrainOnce) {
+  SpineWorld world;
+  for (int i = 0; i < 2; ++i) {
+    const HttpAnswer answer = ask(world, plain("POST", "/admin/drain"), ListenerKind::Admin);
+    EXPECT_EQ(answer.status, 202);
+    EXPECT_EQ(answer.body, R"({"result":"draining"})");
+  }
+  EXPECT_EQ(ask(world, plain("GET", "/readyz")).status, 503);
+  EXPECT_EQ(ask(world, world.get("/v1/models")).status, 200) << "until the delay is over";
+  const auto events = world.lines.lines(gateway::LineStream::Events);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_NE(events[0].find(R"("event":"drain","by":"admin")"), std::string::npos) << events[0];
+  EXPECT_EQ(ask(world, world.get("/admin/drain")).status, 404) << "not on the public listener";
 }
 
 TEST(PlainRoutes, HealthSaysWhatIsWrong) {

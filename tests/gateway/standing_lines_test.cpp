@@ -59,6 +59,7 @@ bool may_end_with(ApiCode code) {
     case ApiCode::InvalidApiKey:
     case ApiCode::KeyExpired:
     case ApiCode::NotFound:
+    case ApiCode::NotLocal:
     case ApiCode::UriTooLong:
     case ApiCode::ExpectationFailed:
     case ApiCode::HeadersTooLarge:
