@@ -63,20 +63,9 @@ policy::TokenFacts token_facts(SpineContext& context, const GenerationRequest& r
 Awaitable<std::optional<RequestEnd>> wait_for_permit(Session& session, LiveRequest& live) {
   for (;;) {
     const EventKind event = co_await session.mailbox().next();
-    switch (event) {
-      case EventKind::Dispatched: co_return std::nullopt;
-      case EventKind::Refused: co_return RequestEnd::refused(live.record().refusal->code);
-      case EventKind::Readable:
-        if (!session.receive()) co_return RequestEnd::client_gone();
-        break;
-      case EventKind::KeyRevoked: co_return RequestEnd::key_revoked();
-      case EventKind::Shutdown: co_return RequestEnd::draining();
-      case EventKind::EngineFault: co_return RequestEnd::engine_fault();
-      case EventKind::Writable:
-      case EventKind::Deadline:
-      case EventKind::Progress:
-      case EventKind::TextDone: break;
-    }
+    if (event == EventKind::Dispatched) co_return std::nullopt;
+    if (event == EventKind::Refused) co_return RequestEnd::refused(live.record().refusal->code);
+    if (const auto end = end_of_waiting(session, event)) co_return end;
   }
 }
 

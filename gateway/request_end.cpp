@@ -71,6 +71,24 @@ std::optional<ApiError> RequestEnd::answer_before_arrival() const {
   return error;
 }
 
+std::optional<RequestEnd> end_of_waiting(Session& session, EventKind event) {
+  switch (event) {
+    case EventKind::Readable:
+      if (!session.receive()) return RequestEnd::client_gone();
+      break;
+    case EventKind::KeyRevoked: return RequestEnd::key_revoked();
+    case EventKind::Shutdown: return RequestEnd::draining();
+    case EventKind::EngineFault: return RequestEnd::engine_fault();
+    case EventKind::Writable:
+    case EventKind::Deadline:
+    case EventKind::Dispatched:
+    case EventKind::Refused:
+    case EventKind::Progress:
+    case EventKind::TextDone: break;
+  }
+  return std::nullopt;
+}
+
 void finish_record(RequestRecord& record, const RequestEnd& end, bool has_answered,
                    SpineContext& context) {
   assert(record.phase != RequestPhase::New && record.phase != RequestPhase::Ended &&

@@ -11,6 +11,7 @@
 
 #include "gateway/api/api_error.h"
 #include "gateway/api/generation_response.h"
+#include "gateway/mailbox.h"
 #include "gateway/records/records.h"
 #include "policy/admission.h"
 #include "policy/verdict.h"
@@ -55,6 +56,10 @@ class RequestEnd {
   RequestOutcome outcome_;
   ApiCode code_;
 };
+
+// What an event means to a request that waits for something else, be it a permit or its text.
+// Absent: it waits on.
+std::optional<RequestEnd> end_of_waiting(Session& session, EventKind event);
 
 // Closes the record of an arrived request: audit, requests.jsonl and metrics, once. `has_answered`:
 // a head with 200 is out already.

@@ -86,20 +86,7 @@ std::size_t likely_class(const Session& session, const SpineContext& context,
 Awaitable<std::optional<RequestEnd>> wait_for_text(Session& session, const TextTicket& ticket) {
   while (!ticket.is_done()) {
     const EventKind event = co_await session.mailbox().next();
-    switch (event) {
-      case EventKind::Readable:
-        if (!session.receive()) co_return RequestEnd::client_gone();
-        break;
-      case EventKind::KeyRevoked: co_return RequestEnd::key_revoked();
-      case EventKind::Shutdown: co_return RequestEnd::draining();
-      case EventKind::EngineFault: co_return RequestEnd::engine_fault();
-      case EventKind::Writable:
-      case EventKind::Deadline:
-      case EventKind::Dispatched:
-      case EventKind::Refused:
-      case EventKind::Progress:
-      case EventKind::TextDone: break;
-    }
+    if (const auto end = end_of_waiting(session, event)) co_return end;
   }
   co_return std::nullopt;
 }
