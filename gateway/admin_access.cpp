@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "gateway/config/config.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys.h"
 

@@ -9,25 +9,28 @@
 // not, the configuration lets the listener be on loopback or a unix socket only. Health needs
 // nothing: a word is no secret.
 //
-// A browser on this host is a program of this host, but not a web page in it. A page of a stranger's
-// domain whose name is made to point to 127.0.0.1 (DNS rebinding) may read what is answered there;
-// it shows by its Host, which is that name. So without the key Host must be `localhost` or an
-// address. And a page may send a POST anywhere without reading the answer; it shows by its Origin.
+// A browser on this host is a program of this host, a web page in it is not. A page of a domain
+// whose name is made to mean 127.0.0.1 (DNS rebinding) may read what is answered there; it shows by
+// its Host, which is that name. So without the key Host must be `localhost` or an address. And a
+// page may send a POST anywhere without reading the answer; it shows by its Origin.
 //
 // Thread: any; a value. Errors: ApiError 401 and 403, with the remedy.
 // Tests:  tests/gateway/admin_access_test.cpp.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include <tl/expected.hpp>
 
 #include "gateway/api/api_error.h"
-#include "gateway/config/config.h"
+#include "gateway/config/listen_address.h"
 #include "gateway/http/http_reader.h"
 
 namespace turnstile::gateway {
+
+struct ServerConfig;
 
 class AdminAccess {
  public:

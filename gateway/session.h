@@ -7,6 +7,8 @@
 // request that come early wait in the read buffer; a client that sends more than the buffer while
 // it is owed an answer is cut off.
 //
+// session.cpp has what never waits; session_run.cpp what does, and run(), which chooses a handler.
+//
 // Slow readers: what the socket does not take stays here, at most LimitsConfig::stream_hard_bytes
 // of a stream. reader_is_too_slow() applies the limits; the engine never waits for a reader.
 //

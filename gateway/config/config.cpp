@@ -21,7 +21,9 @@ class Printer final : public SettingVisitor {
   Printer(std::string section, const Config& config, std::vector<EffectiveSetting>& out)
       : section_(std::move(section)), config_(config), out_(out) {}
 
-  void address(std::string_view name, ListenAddress& field) override { quoted(name, field.text()); }
+  void listen_address(std::string_view name, ListenAddress& field) override {
+    quoted(name, field.text());
+  }
   void path(std::string_view name, fs::path& field) override { quoted(name, field.string()); }
   void text(std::string_view name, std::string& field) override { quoted(name, field); }
   void boolean(std::string_view name, bool& field) override {

@@ -17,7 +17,7 @@ class SectionReader final : public SettingVisitor {
   SectionReader(std::string section, const toml::table& table, ConfigDraft& draft)
       : section_(std::move(section)), table_(table), draft_(draft) {}
 
-  void address(std::string_view name, ListenAddress& field) override {
+  void listen_address(std::string_view name, ListenAddress& field) override {
     if (const auto value = string(name, "a string such as \"127.0.0.1:8000\"")) {
       report(name, assign_address(*value, field));
     }

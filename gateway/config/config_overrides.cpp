@@ -14,7 +14,7 @@ class OverrideReader final : public SettingVisitor {
   OverrideReader(std::string_view wanted, std::string_view value)
       : wanted_(wanted), value_(value) {}
 
-  void address(std::string_view name, ListenAddress& field) override {
+  void listen_address(std::string_view name, ListenAddress& field) override {
     if (is_wanted(name)) result_ = assign_address(value_, field);
   }
   void path(std::string_view name, std::filesystem::path& field) override {

@@ -29,7 +29,7 @@ class NameSeeker final : public SettingVisitor {
   explicit NameSeeker(std::string_view wanted) : wanted_(wanted) {}
   bool found() const { return found_; }
 
-  void address(std::string_view name, ListenAddress&) override { see(name); }
+  void listen_address(std::string_view name, ListenAddress&) override { see(name); }
   void path(std::string_view name, std::filesystem::path&) override { see(name); }
   void text(std::string_view name, std::string&) override { see(name); }
   void boolean(std::string_view name, bool&) override { see(name); }
@@ -54,8 +54,8 @@ class NameSeeker final : public SettingVisitor {
 }  // namespace
 
 void visit_settings(ServerConfig& server, SettingVisitor& visitor) {
-  visitor.address("listen", server.listen);
-  visitor.address("admin_listen", server.admin_listen);
+  visitor.listen_address("listen", server.listen);
+  visitor.listen_address("admin_listen", server.admin_listen);
   visitor.path("tls_cert", server.tls_cert);
   visitor.path("tls_key", server.tls_key);
   visitor.boolean("allow_plaintext", server.allow_plaintext);

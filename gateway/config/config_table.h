@@ -25,7 +25,7 @@ struct Range {
 class SettingVisitor {
  public:
   virtual ~SettingVisitor() = default;
-  virtual void address(std::string_view name, ListenAddress& field) = 0;
+  virtual void listen_address(std::string_view name, ListenAddress& field) = 0;
   virtual void path(std::string_view name, std::filesystem::path& field) = 0;
   virtual void text(std::string_view name, std::string& field) = 0;
   virtual void boolean(std::string_view name, bool& field) = 0;

@@ -26,7 +26,7 @@
 #include <string_view>
 
 #include "gateway/api/api_error.h"
-#include "gateway/config/config.h"
+#include "gateway/config/limits_config.h"
 
 namespace turnstile::gateway {
 

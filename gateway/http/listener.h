@@ -16,7 +16,8 @@
 #include <tl/expected.hpp>
 
 #include "gateway/clock.h"
-#include "gateway/config/config.h"
+#include "gateway/config/limits_config.h"
+#include "gateway/config/listen_address.h"
 #include "gateway/http/connection.h"
 #include "gateway/event_loop.h"
 
