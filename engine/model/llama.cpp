@@ -81,7 +81,9 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
       pool_.threads() == 1 ? 0 : kernels::attention_chunks(static_cast<int>(positions));
   auto workspace = StepWorkspace::allocate(config_, max_step_tokens, pool_.threads(),
                                            long_slice_table_ != nullptr, part_chunks);
-  if (!pool || !workspace || !workspace->memory.populate(pool_)) return false;
+  auto rope = RopeTable::build(positions, config_.rotary_dim, config_.rope_base,
+                               config_.rope_position_scale, weights_.rope_factors);
+  if (!pool || !workspace || !rope || !workspace->memory.populate(pool_)) return false;
   // The blocks of low numbers are taken first; those of a large pool may never be.
   const auto layers = static_cast<std::size_t>(config_.layers);
   const std::size_t layer_bytes = kv_layout_.pool_bytes() / layers;
@@ -91,8 +93,7 @@ bool LlamaModel::reserve(std::size_t kv_blocks, std::size_t max_step_tokens,
   workspace_ = std::move(*workspace);
   rows_.reserve(max_step_tokens);
   max_logits_rows_ = max_logits_rows;
-  rope_ = RopeTable::build(positions, config_.rotary_dim, config_.rope_base,
-                           config_.rope_position_scale, weights_.rope_factors);
+  rope_ = std::move(*rope);
   return true;
 }
 

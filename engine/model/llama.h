@@ -10,8 +10,8 @@
 // gets depends on the number of rows of its slice alone, so a slice is still the same bits whatever
 // else is in the step, but no longer however its prompt is cut. How far that goes: model.h.
 //
-// Memory: weights (panels), the KV pool and the step workspace are three spans of huge pages.
-//         forward() allocates nothing.
+// Memory: weights (panels), the KV pool, the step workspace and the rotary table are spans of huge
+//         pages. forward() allocates nothing.
 // Thread: load() on any thread; then the engine thread only. The model owns its worker pool unless
 //         it shares another's.
 // Errors: load() returns a LoadError; forward() asserts its preconditions (model.h).

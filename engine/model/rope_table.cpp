@@ -2,11 +2,14 @@
 
 #include <cassert>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 namespace turnstile::engine {
 
-RopeTable RopeTable::build(std::size_t positions, int rotary_dim, double base,
-                           double position_scale, std::span<const float> factors) {
+std::optional<RopeTable> RopeTable::build(std::size_t positions, int rotary_dim, double base,
+                                          double position_scale,
+                                          std::span<const float> factors) {
   assert(rotary_dim > 0 && rotary_dim % 2 == 0 && "rotary dimensions come in pairs");
   const auto half = static_cast<std::size_t>(rotary_dim / 2);
   assert((factors.empty() || factors.size() == half) && "one factor for each pair");
@@ -17,17 +20,21 @@ RopeTable RopeTable::build(std::size_t positions, int rotary_dim, double base,
     if (!factors.empty()) frequency[i] /= static_cast<double>(factors[i]);
   }
 
+  auto memory = HugePages::allocate(positions * 2 * half * sizeof(float));
+  if (!memory) return std::nullopt;
   RopeTable table;
+  table.positions_ = positions;
   table.half_ = half;
-  table.cos_.resize(positions * half);
-  table.sin_.resize(positions * half);
+  auto* value = reinterpret_cast<float*>(memory->data());
   for (std::size_t position = 0; position < positions; ++position) {
     for (std::size_t i = 0; i < half; ++i) {
       const double angle = static_cast<double>(position) * frequency[i];
-      table.cos_[position * half + i] = static_cast<float>(std::cos(angle));
-      table.sin_[position * half + i] = static_cast<float>(std::sin(angle));
+      value[i] = static_cast<float>(std::cos(angle));
+      value[half + i] = static_cast<float>(std::sin(angle));
     }
+    value += 2 * half;
   }
+  table.memory_ = std::move(*memory);
   return table;
 }
 

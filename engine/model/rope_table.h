@@ -8,30 +8,39 @@
 // holds in `rope_freqs.weight` (Llama 3 scaling, already divided out per pair); empty = off.
 //
 // Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021, eq. 34.
-// Thread: immutable after build(). Cost: positions * rotary_dim floats.
+// Thread: immutable after build(). Cost: positions * rotary_dim floats, for a long context more
+//         than the step workspace; so they are huge pages too.
+// Tests:  tests/engine/llama_tiny_test.cpp, llama_allocation_test.cpp.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
-#include <vector>
+
+#include "engine/loader/huge_pages.h"
 
 namespace turnstile::engine {
 
 class RopeTable {
  public:
-  // rotary_dim is even; factors is empty or holds rotary_dim/2 positive values.
-  static RopeTable build(std::size_t positions, int rotary_dim, double base,
-                         double position_scale, std::span<const float> factors);
+  RopeTable() = default;  // of no position
+
+  // nullopt when the memory cannot be had. positions > 0; rotary_dim is even; factors is empty or
+  // holds rotary_dim/2 positive values.
+  static std::optional<RopeTable> build(std::size_t positions, int rotary_dim, double base,
+                                        double position_scale, std::span<const float> factors);
 
   // rotary_dim/2 values each.
-  const float* cos_at(std::size_t position) const { return cos_.data() + position * half_; }
-  const float* sin_at(std::size_t position) const { return sin_.data() + position * half_; }
-  std::size_t positions() const { return half_ == 0 ? 0 : cos_.size() / half_; }
+  const float* cos_at(std::size_t position) const { return values() + 2 * position * half_; }
+  const float* sin_at(std::size_t position) const { return cos_at(position) + half_; }
+  std::size_t positions() const { return positions_; }
 
  private:
+  const float* values() const { return reinterpret_cast<const float*>(memory_.data()); }
+
+  std::size_t positions_ = 0;
   std::size_t half_ = 0;
-  std::vector<float> cos_;
-  std::vector<float> sin_;
+  HugePages memory_;  // (positions, cosines and then sines, half)
 };
 
 }  // namespace turnstile::engine

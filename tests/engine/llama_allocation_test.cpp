@@ -15,6 +15,7 @@
 
 #include "engine/loader/gguf.h"
 #include "engine/model/llama.h"
+#include "engine/model/rope_table.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "tests/support/random_llama.h"
 
@@ -47,6 +48,19 @@ constexpr bool kCountsAllocations = true;
 
 namespace turnstile {
 namespace {
+
+TEST(RopeTable, MemoryThatCannotBeHadIsAnAnswer) {
+  EXPECT_FALSE(engine::RopeTable::build(std::size_t{1} << 50, 64, 10'000.0, 1.0, {}));
+  const auto table = engine::RopeTable::build(3, 8, 10'000.0, 1.0, {});
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->positions(), 3U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(table->cos_at(0)[i], 1.0F);
+    EXPECT_EQ(table->sin_at(0)[i], 0.0F);
+  }
+  EXPECT_FLOAT_EQ(table->cos_at(2)[0], -0.41614684F);
+  EXPECT_FLOAT_EQ(table->sin_at(2)[1], 0.19866933F) << "a tenth of the first pair's speed";
+}
 
 TEST(LlamaForward, AllocatesNothing) {
   if (!kCountsAllocations) GTEST_SKIP() << "the sanitizer owns the allocator";
