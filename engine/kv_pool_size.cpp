@@ -46,9 +46,7 @@ tl::expected<std::size_t, std::string> kv_pool_blocks(const KvPoolFacts& facts) 
                           " are kept free: serve a smaller model, or write "
                           "kv_cache_memory_bytes.");
   }
-  // A sequence that is about to end holds a block more than its tokens need.
-  const std::size_t useful = facts.max_num_seqs * (blocks_for(facts.max_tokens) + 1);
-  return std::min(blocks, useful);
+  return std::min(blocks, facts.max_num_seqs * blocks_for(facts.max_tokens));
 }
 
 }  // namespace turnstile::engine

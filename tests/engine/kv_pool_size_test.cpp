@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "engine/block_table.h"
 #include "engine/loader/kv_cache_dtype.h"
 #include "engine/memory_text.h"
+#include "tests/support/engine_run.h"
+#include "tests/support/toy_model.h"
+#include "tests/support/toy_requests.h"
 
 namespace turnstile::engine {
 namespace {
@@ -67,9 +73,39 @@ TEST(KvPoolSize, AnUnwrittenSizeIsHalfOfWhatTheReserveLeaves) {
 TEST(KvPoolSize, NoMoreThanAllSequencesCouldEverHold) {
   KvPoolFacts given = facts();
   given.left_bytes = 1000 * kGiB;
-  EXPECT_EQ(kv_pool_blocks(given), 8U * 1001);
-  given.max_tokens = 17;  // two blocks, and one more
-  EXPECT_EQ(kv_pool_blocks(given), 8U * 3);
+  EXPECT_EQ(kv_pool_blocks(given), 8U * 1000);
+  given.max_tokens = 17;
+  EXPECT_EQ(kv_pool_blocks(given), 8U * 2);
+}
+
+TEST(KvPoolSize, InSuchAPoolNobodyWaitsOrIsPaused) {
+  for (const std::uint32_t guesses : {0U, 4U}) {
+    for (const std::uint32_t max_model_len : {112U, 113U}) {
+      Limits limits = tests::roomy_limits();
+      limits.max_model_len = max_model_len;
+      limits.max_num_seqs = 4;
+      limits.kv_cache_blocks = 4 * blocks_for(max_model_len);
+      limits.speculation.num_speculative_tokens = guesses;
+      limits.speculation.prompt_lookup_min = 1;
+      tests::ToyModelOptions model;
+      model.habit = 9.0F;
+      tests::EngineRun run(tests::toy_engine(limits, model));
+      for (RequestId id = 0; id < 4; ++id) {
+        Request request = tests::greedy_request(
+            id, tests::letters(20, static_cast<std::uint32_t>(id) + 1), max_model_len - 20);
+        request.stop.ignore_eos = true;
+        run.add(request);
+      }
+      std::uint32_t most_running = 0;
+      while (run.has_work()) {
+        run.step();
+        most_running = std::max(most_running, run.output().stats.running_sequences);
+        EXPECT_EQ(run.output().stats.preemptions, 0U);
+      }
+      EXPECT_EQ(most_running, 4U);
+      EXPECT_EQ(run.result(3).choices[0].tokens.size(), max_model_len - 20);
+    }
+  }
 }
 
 TEST(KvPoolSize, TooLittleForOneSequenceIsASentence) {

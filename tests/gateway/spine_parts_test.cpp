@@ -150,8 +150,8 @@ TEST(ServedModel, AnUnwrittenCacheFollowsTheMemoryThatIsLeft) {
   ModelConfig config;
   constexpr std::size_t kGiB = std::size_t{1} << 30;
   EXPECT_EQ(engine_limits(config, 1 << 20, 1 << 20, kGiB + kGiB / 2)->kv_cache_blocks, 512U);
-  config.max_model_len = 160;  // 32 sequences of 10 blocks, and one more each
-  EXPECT_EQ(engine_limits(config, 1 << 20, 1 << 20, 64 * kGiB)->kv_cache_blocks, 32U * 11);
+  config.max_model_len = 160;  // 32 sequences of 10 blocks
+  EXPECT_EQ(engine_limits(config, 1 << 20, 1 << 20, 64 * kGiB)->kv_cache_blocks, 32U * 10);
   EXPECT_FALSE(engine_limits(config, 1 << 20, 1 << 20, kGiB / 2));
 }
 
