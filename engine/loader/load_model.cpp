@@ -43,12 +43,8 @@ tl::expected<LoadedModel, LoadError> load_model(const std::string& path,
   if (!kv_type) return tl::unexpected(kv_type.error());
   auto file = GgufFile::open(path);
   if (!file) return tl::unexpected(std::move(file.error()));
-  const auto architecture = file->require_string("general.architecture");
-  if (!architecture) return tl::unexpected(architecture.error());
-  if (*architecture != "llama") {
-    return tl::unexpected(LoadError{"key general.architecture",
-                                    "this build serves the llama architecture, not this one"});
-  }
+  // Before the tokenizer, which may be of a kind that another architecture has.
+  if (const auto ok = check_llama_architecture(*file); !ok) return tl::unexpected(ok.error());
   LoadedModel loaded;
   auto tokenizer = Tokenizer::from_gguf(*file);
   if (!tokenizer) return tl::unexpected(std::move(tokenizer.error()));

@@ -1,7 +1,7 @@
 // load_model.h: one call from a model file to everything that serving it needs.
 //
-// Chooses the architecture by `general.architecture`, and the best instruction set of this machine
-// unless a setting names a lower one, so that callers outside the engine need to know neither.
+// Chooses the best instruction set of this machine unless a setting names a lower one, so that
+// callers outside the engine need to know none.
 //
 // Thread: any; blocks until the weights are packed. Errors: LoadError.
 // Tests:  tests/engine/llama_smollm2_test.cpp loads the parts; tests/e2e loads through this.

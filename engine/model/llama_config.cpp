@@ -64,16 +64,6 @@ class Reader {
   std::optional<LoadError> error_;
 };
 
-Result<void> check_architecture(const GgufFile& file) {
-  const auto architecture = file.require_string("general.architecture");
-  if (!architecture) return tl::unexpected(architecture.error());
-  if (*architecture != "llama") {
-    return wrong_key("general.architecture", "is " + printable_text(*architecture) +
-                                                 "; this build runs 'llama' only");
-  }
-  return {};
-}
-
 // Numbers that, when they are present and not zero, change the computation.
 Result<void> refuse_other_mathematics(const GgufFile& file) {
   constexpr std::string_view kUnsupported[] = {
@@ -243,8 +233,18 @@ Result<void> read_vocabulary(const GgufFile& file, LlamaConfig& config) {
 
 }  // namespace
 
+tl::expected<void, LoadError> check_llama_architecture(const GgufFile& file) {
+  const auto architecture = file.require_string("general.architecture");
+  if (!architecture) return tl::unexpected(architecture.error());
+  if (*architecture != "llama") {
+    return wrong_key("general.architecture", "is " + printable_text(*architecture) +
+                                                 "; this build runs 'llama' only");
+  }
+  return {};
+}
+
 tl::expected<LlamaConfig, LoadError> read_llama_config(const GgufFile& file) {
-  if (const auto ok = check_architecture(file); !ok) return tl::unexpected(ok.error());
+  if (const auto ok = check_llama_architecture(file); !ok) return tl::unexpected(ok.error());
   if (const auto ok = refuse_other_mathematics(file); !ok) return tl::unexpected(ok.error());
 
   LlamaConfig config;

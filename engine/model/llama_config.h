@@ -69,6 +69,9 @@ struct LlamaConfig {
   bool operator==(const LlamaConfig&) const = default;
 };
 
+// That the file is of this architecture; read_llama_config() asks it too.
+tl::expected<void, LoadError> check_llama_architecture(const GgufFile& file);
+
 tl::expected<LlamaConfig, LoadError> read_llama_config(const GgufFile& file);
 
 }  // namespace turnstile::engine
