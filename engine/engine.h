@@ -13,8 +13,9 @@
 // layer at hand, so that the next one need not wait for what nobody reads.
 //
 // Promises, each a property test:
-//   1. The text and logits of a request do not depend on other requests, chunk sizes, cache hits
-//      or pauses.
+//   1. The text and logits of a request do not depend on other requests, chunk sizes, cache hits,
+//      pauses, guesses or told durations. Under `numerics = "fast"` they do depend on chunk sizes,
+//      hits and pauses (loader/kernel_choice.h).
 //   2. A cancelled request holds no block and no slot after the next step().
 //   3. Free + held + cached blocks == total (check_invariants()).
 //   4. Every choice ends with exactly one Finished event.

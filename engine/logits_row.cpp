@@ -19,7 +19,7 @@ LogitsRow::LogitsRow(std::size_t vocab_size)
       weights_(vocab_size),
       tile_weight_((vocab_size + kWeightTile - 1) / kWeightTile),
       tile_reach_(tile_weight_.size()),
-      picked_(vocab_size + 8) {}
+      picked_(vocab_size) {}
 
 void LogitsRow::scan(std::span<const float> row) {
   assert(row.size() == weights_.size() && "a row has the vocabulary's size");

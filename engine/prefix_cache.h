@@ -17,7 +17,7 @@
 //
 // Thread:  engine thread only.
 // Cost:    O(1) expected; at most half of the open-addressed table is full. No allocation after
-//          construction. 104 bytes and two table slots a block.
+//          construction. 104 bytes and two to four table slots a block.
 // Tests:   tests/engine/prefix_cache_test.cpp.
 #pragma once
 

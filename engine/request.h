@@ -63,7 +63,8 @@ struct Request {
   // Within a priority the smaller one is served first, then the earlier arrival: an instant by
   // which the first token is wanted, on one scale of the caller's for all requests.
   std::uint64_t deadline = 0;
-  // Steps that decode this request are kept as short as that by cutting prompts; 0: no matter.
+  // Steps that decode this request are kept as short as that, by cutting prompts and by letting
+  // worse priorities rest; it may itself rest so long (scheduler.h). 0: no matter.
   float token_gap_ms = 0.0F;
 };
 

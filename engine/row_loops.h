@@ -31,7 +31,7 @@ struct RowLoops {
   // Returns the number of values.
   std::size_t (*reach)(std::span<const float> row, const float* weights, float at_least,
                        float* tile_sums);
-  // Returns the number of indices; `indices` has room for 8 more than the row has values.
+  // Returns the number of indices; `indices` has room for as many as the row has values.
   std::size_t (*pick)(std::span<const float> row, float at_least, float below,
                       std::uint32_t* indices);
   // Values below `threshold`, and those equal to it if `equal_too`.

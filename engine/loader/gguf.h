@@ -58,7 +58,7 @@ struct GgufLimits {
   static constexpr std::uint64_t kMaxKeyBytes = 65'535;         // the format's own bound
   static constexpr std::uint64_t kMaxTensorNameBytes = 64;      // the format's own bound
   static constexpr std::uint32_t kMaxDimensions = 4;            // the format's own bound
-  static constexpr std::uint64_t kMaxDimension = 0xFFFF'FFFFu;  // products stay far below 2^128
+  static constexpr std::uint64_t kMaxDimension = 0xFFFF'FFFFu;  // a row's bytes fit 64 bits
   static constexpr std::uint64_t kMinAlignment = 8;
   static constexpr std::uint64_t kMaxAlignment = 4'096;
 };

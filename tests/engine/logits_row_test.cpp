@@ -107,7 +107,7 @@ TEST(RowLoops, GiveTheSameBitsAtEveryWidth) {
         a.weights.resize(size);
         a.sums.resize(size / kWeightTile + 1);
         a.reach.resize(a.sums.size());
-        a.picked.resize(size + 8);
+        a.picked.resize(size);
         a.magnitude = loops.scan(values, a.best.data());
         const float best = *std::max_element(values.begin(), values.end());
         loops.weigh(values, best, 0.8F, a.weights.data(), a.sums.data());
