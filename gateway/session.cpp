@@ -31,8 +31,8 @@ Session::~Session() {
   if (listener_ == ListenerKind::Public) context_.metrics.on_connection_closed();
 }
 
-// Reads once or until the socket is empty. A full buffer while nobody parses it means that the
-// client sends on and on instead of reading its answer: it is treated as gone.
+// Reads until the socket is empty or the buffer full, which means, as nobody parses it meanwhile,
+// that the client sends on and on instead of reading its answer: it is treated as gone.
 bool Session::receive() {
   while (read_into_buffer()) {
   }

@@ -63,7 +63,8 @@ class Session final : private ConnectionSink {
   Awaitable<tl::expected<void, std::optional<ApiError>>> read_body();
   std::string& body() { return reader_.body(); }
 
-  // Takes what the client has sent meanwhile; false when it is gone. Called at each Readable.
+  // Takes what the client has sent while it waits for its answer; false when it is gone. Called at
+  // each Readable from the request's last byte on.
   bool receive();
   bool is_gone() const { return gone_; }
 

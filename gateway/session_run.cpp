@@ -59,9 +59,12 @@ Awaitable<bool> Session::shake_hands() {
   handshake_began_ = context_.clock.now();
   deadline_.set(*handshake_began_ + context_.limits.handshake_timeout);
   bool in_time = true;
-  while (receive() && !connection_->is_open() && in_time) {
+  // A request may come in the same bytes as the handshake's end, and fill the buffer.
+  read_into_buffer();
+  while (!gone_ && !connection_->is_open() && in_time) {
     const EventKind event = co_await mailbox_.next();
     in_time = event != EventKind::Deadline && event != EventKind::Shutdown;
+    read_into_buffer();
   }
   --context_.handshakes;
   handshake_began_.reset();

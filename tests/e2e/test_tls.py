@@ -88,6 +88,27 @@ class Tls(ServedTest):
         connection.close()
         self.server.wait_idle()
 
+    def test_a_long_request_in_the_same_bytes_as_the_handshakes_end_is_answered(self):
+        body = json.dumps({"prompt": "a", "max_tokens": 1, "user": "u" * 300_000}).encode()
+        request = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                   b"Content-Type: application/json\r\nAuthorization: Bearer " + self.key.encode() +
+                   b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        secured = ssl.create_default_context(cafile=self.certificate).wrap_bio(
+            incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection((self.server.host, self.server.port), timeout=30) as plain:
+            while True:
+                try:
+                    secured.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    plain.sendall(outgoing.read())
+                    incoming.write(plain.recv(65536))
+            secured.write(request)
+            plain.sendall(outgoing.read())
+            incoming.write(plain.recv(65536))
+            self.assertIn(b"200 OK", secured.read(65536))
+
     def test_who_leaves_at_any_byte_of_a_handshake_leaves_no_descriptor(self):
         before = self.server.descriptors_at_rest()
         hello = ssl.MemoryBIO()
