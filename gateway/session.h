@@ -103,6 +103,7 @@ class Session final : private ConnectionSink {
   Awaitable<bool> let_others_pass();
   Awaitable<void> linger();
   void begin_request();
+  void refuse_head(const ApiError& why);
   policy::Duration time_for_body() const;
   ResponseHead begin_answer(int status, std::string_view content_type);
   void end_answer(ResponseHead& answer, std::string_view body);

@@ -85,10 +85,8 @@ Awaitable<bool> Session::read_head() {
     if (step.done || step.refused) {
       begin_request();
       if (step.done) co_return true;
-      keep_alive_ = false;
       body_is_read_ = false;
-      context_.metrics.on_invalid(to_string(step.refused->code));
-      respond_error(*step.refused);
+      refuse_head(*step.refused);
       const bool written = co_await flush_all();
       if (written) co_await linger();
       co_return false;
@@ -104,13 +102,19 @@ Awaitable<bool> Session::read_head() {
     if (event == EventKind::Deadline) {
       if (has_begun) {
         begin_request();
-        keep_alive_ = false;
-        respond_error(client_was_slow());
+        refuse_head(client_was_slow());
         co_await flush_all();
       }
       co_return false;
     }
   }
+}
+
+// Who asks is not known yet.
+void Session::refuse_head(const ApiError& why) {
+  keep_alive_ = false;
+  context_.metrics.on_invalid(to_string(why.code));
+  respond_error(why);
 }
 
 void Session::begin_request() {

@@ -228,6 +228,7 @@ TEST(PlainRoutes, HeadersHaveTheirTime) {
   world.settle();
   world.advance(10s);
   EXPECT_TRUE(slow.received().starts_with("HTTP/1.1 408 "));
+  EXPECT_EQ(world.metric("turnstile_invalid_requests_total", "request_timeout"), 1);
   EXPECT_TRUE(silent.received().empty());
   EXPECT_TRUE(silent.server_has_closed());
   EXPECT_EQ(world.sessions->size(), 0U);
