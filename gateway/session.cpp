@@ -110,12 +110,15 @@ void Session::begin_stream() {
 }
 
 void Session::send_events(std::string_view events) {
-  if (events.empty()) return;
   if (!is_chunked_answer_) return send(events);
   note_unsent();
-  const std::size_t begin = open_chunk(outbox_);
-  outbox_ += events;
-  close_chunk(outbox_, begin);
+  while (!events.empty()) {
+    const std::string_view piece = events.substr(0, kMaxChunkBytes);
+    const std::size_t begin = open_chunk(outbox_);
+    outbox_ += piece;
+    close_chunk(outbox_, begin);
+    events.remove_prefix(piece.size());
+  }
 }
 
 void Session::end_stream() {

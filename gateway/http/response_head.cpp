@@ -8,6 +8,7 @@ namespace {
 
 // Leading zeros are allowed in a chunk size (RFC 9112 section 7.1), so its width is fixed.
 constexpr std::size_t kChunkSizeDigits = 6;
+static_assert(kMaxChunkBytes >> (4 * kChunkSizeDigits) == 0);
 constexpr std::size_t kChunkHeadBytes = kChunkSizeDigits + 2;
 
 void append_number(std::string& out, std::uint64_t value) {
@@ -89,7 +90,7 @@ std::size_t open_chunk(std::string& out) {
 void close_chunk(std::string& out, std::size_t begin) {
   std::size_t size = out.size() - begin;
   assert(size > 0 && "an empty chunk would end the body");
-  assert(size < (std::size_t{1} << (4 * kChunkSizeDigits)) && "writes stay below 16 MiB");
+  assert(size <= kMaxChunkBytes && "the size has its digits");
   char* head = out.data() + begin - kChunkHeadBytes;
   for (std::size_t i = kChunkSizeDigits; i-- > 0; size >>= 4) {
     head[i] = "0123456789abcdef"[size & 0xf];

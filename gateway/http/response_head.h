@@ -37,8 +37,10 @@ class ResponseHead {
   std::string& out_;
 };
 
-// One chunk of a chunked body around what was appended to `out` since `begin`; reserve the room for
-// its size first with open_chunk(), so that text is not moved.
+// One chunk of a chunked body around what was appended to `out` since `begin`, at least one byte
+// and at most kMaxChunkBytes; reserve the room for its size first with open_chunk(), so that text
+// is not moved.
+inline constexpr std::size_t kMaxChunkBytes = (std::size_t{1} << 24) - 1;  // six digits
 std::size_t open_chunk(std::string& out);
 void close_chunk(std::string& out, std::size_t begin);
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";

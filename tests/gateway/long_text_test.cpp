@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gateway/http/response_head.h"
 #include "tests/support/spine_world.h"
 
 namespace turnstile::tests {
@@ -257,6 +258,31 @@ TEST_F(LongText, TheEngineIsToldWhenTheFirstTokenIsDue) {
   patient.send(world().post(kTextRoute, body_of(4), 0, "X-Turnstile-Deadline-Ms: 9000\r\n"));
   world().run_engine();
   EXPECT_EQ(due_us, (std::vector<std::uint64_t>{13'000'000, 10'250'000, 13'000'000}));
+}
+
+// Eight choices tell a long prompt back in one step, which is more than a chunk may hold.
+TEST(LongAnswer, AStepOfManyMegabytesLeavesInSeveralChunks) {
+  constexpr std::size_t kIds = 720'000;
+  SpineWorldOptions options;
+  options.max_model_len = 800'000;
+  options.engine.blocks = 8 * options.max_model_len / FakeEngine::kBlockTokens;
+  SpineWorld world(std::move(options));
+  world.engine.plan = [](const engine::Request&) {
+    return FakePlan{.prompt_tokens_per_step = kIds, .completion_tokens = 1};
+  };
+  std::string ids = "10";
+  for (std::size_t i = 1; i < kIds; ++i) ids += ",10";
+  MemoryClient client = world.connect();
+  client.send(world.post("/v1/completions", R"({"n":8,"max_tokens":1,"stream":true,)"
+                                            R"("return_token_ids":true,"prompt":[)" +
+                                                ids + "]}"));
+  world.settle();
+  world.run_engine();
+  std::string bytes = client.take();
+  const auto answer = take_answer(bytes, client.server_has_ended());
+  ASSERT_TRUE(answer && answer->is_complete);
+  EXPECT_GT(answer->body.size(), gateway::kMaxChunkBytes);
+  EXPECT_TRUE(answer->body.ends_with("data: [DONE]\n\n"));
 }
 
 }  // namespace
