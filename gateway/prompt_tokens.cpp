@@ -129,7 +129,9 @@ tl::expected<void, ApiError> PromptEncoder::check_length(std::size_t bytes,
 
 std::size_t text_bytes(const GenerationRequest& request) {
   std::size_t bytes = 0;
-  for (const InputMessage& message : request.messages) bytes += message.content.size();
+  for (const InputMessage& message : request.messages) {
+    bytes += message.content.size() + (message.name ? message.name->size() : 0);
+  }
   for (const Prompt& prompt : request.prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) bytes += text->size();
   }

@@ -7,7 +7,8 @@
 // bytes has fewer than n / longest_token_bytes() tokens. Others are tokenized only until they have
 // twice the tokens that fit: up to there policy can say how many were asked for.
 //
-// Thread: I/O, so that nobody may make it long. Cost: linear in the text, which the limits bound.
+// Thread: I/O for short texts, one of the text pool's for long ones (text_work.h); a value.
+// Cost:   linear in the text, which the limits bound.
 // Tests:  tests/gateway/prompt_tokens_test.cpp.
 #pragma once
 
@@ -44,7 +45,7 @@ struct PromptEncoder {
   tl::expected<void, ApiError> check_length(std::size_t bytes, std::string_view param) const;
 };
 
-// Bytes of text that would have to be tokenized; 0 for token ids.
+// Bytes of text that may have to be tokenized, a template may show names too; 0 for token ids.
 std::size_t text_bytes(const GenerationRequest& request);
 
 }  // namespace turnstile::gateway

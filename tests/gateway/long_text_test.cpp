@@ -76,6 +76,14 @@ TEST_F(LongText, ShortOnesAreCountedAtOnce) {
   EXPECT_EQ(world().context.admission.running(), 1);
 }
 
+// A template may show the names of those who speak.
+TEST_F(LongText, ALongNameIsALongText) {
+  const std::string body = R"({"messages":[{"role":"user","content":"b","name":")" +
+                           std::string(100, 'b') + "\"}]}";
+  MemoryClient client = ask(body, "/v1/chat/completions");
+  EXPECT_EQ(texts(), 1U);
+}
+
 TEST_F(LongText, IsCountedAfterItHasItsPlaceWhileOthersAreServed) {
   MemoryClient client = ask(long_body());
   EXPECT_EQ(texts(), 1U);
