@@ -48,7 +48,7 @@ struct ChoiceEnd {
   std::optional<engine::TokenId> stop_token;
 };
 
-std::string_view finish_reason_text(engine::FinishReason reason);  // "stop" or "length"
+std::string_view finish_reason_text(engine::FinishReason reason);  // "stop", ..., "error"
 
 struct Usage {
   std::uint64_t prompt_tokens = 0;

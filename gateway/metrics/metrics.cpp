@@ -15,7 +15,7 @@ namespace turnstile::gateway {
 namespace {
 
 constexpr std::size_t kMaxTeams = 200;
-constexpr std::size_t kMaxCodes = 64;  // the interface has about 40
+constexpr std::size_t kMaxCodes = 64;  // about 43 of the interface, 11 results and reasons
 
 // The values of one label as small numbers: a closed set, "" for not yet known, `other` for the
 // rest.
@@ -196,13 +196,14 @@ void Metrics::on_arrived(RequestRecord& record) {
 void Metrics::on_queued(RequestRecord& record) {
   assert(record.phase == RequestPhase::Arrived && "queued after arrival");
   state_->move(record, RequestPhase::Queued);
-  if (!record.clamped_by.empty()) {
-    state_->cached(MetricId::Clamps, state_->classes.index_of(record.service_class), 0, 0,
-                   [&]() -> prometheus::Counter& {
-                     return state_->families.counter(MetricId::Clamps, {record.service_class});
-                   })
-        .Increment();
-  }
+  if (record.clamped_by.empty()) return;
+  const std::size_t service_class = state_->classes.index_of(record.service_class);
+  state_->cached(MetricId::Clamps, service_class, 0, 0,
+                 [&]() -> prometheus::Counter& {
+                   return state_->families.counter(MetricId::Clamps,
+                                                   {state_->classes.name(service_class)});
+                 })
+      .Increment();
 }
 
 void Metrics::on_running(RequestRecord& record) {

@@ -10,8 +10,8 @@
 //
 // The sum over all counts equals the number of calls: nothing is lost, only merged.
 //
-// Thread: one. Time is passed in. Bounded: a key's window goes away when its second is over and it
-// was quiet; at most kMaxAddresses strangers are told apart, the rest share the address "other".
+// Thread: one. Time is passed in. Bounded: a key's window goes away when its second is over, an
+// address's after a quiet minute; at most kMaxAddresses are told apart, the rest share "other".
 // Cost: one hash look-up for a refusal; a record is copied only when a group is opened.
 #pragma once
 

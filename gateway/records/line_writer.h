@@ -47,7 +47,7 @@ class LineSink {
 
 struct LineWriterSettings {
   std::filesystem::path state_dir;
-  std::uint64_t audit_file_number = 1;  // the file to go on with; AuditLog::open finds it
+  std::uint64_t audit_file_number = 1;  // the file to go on with (open_audit_folder())
   std::uint64_t rotate_bytes = std::uint64_t{64} << 20;
 };
 
