@@ -29,8 +29,8 @@ void fold_attention_part(float* into, const float* part, int head_dim) {
 }
 
 void finish_attention(const float* part, int head_dim, float* out) {
-  const float sum = part[1];
-  for (int d = 0; d < head_dim; ++d) out[d] = part[kPartHeader + d] / sum + 0.0F;
+  const float inverse = 1.0F / part[1];
+  for (int d = 0; d < head_dim; ++d) out[d] = part[kPartHeader + d] * inverse + 0.0F;
 }
 
 void merge_attention_parts(const KvLayout& layout, const AttentionRows& rows, int row) {

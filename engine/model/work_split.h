@@ -10,6 +10,7 @@
 //
 // Items are as wide as they can be without lengthening the phase: 36 panels are three items of six
 // for each of two workers, and for four workers items of two, since 9 panels each are no sixes.
+// Many rows make many items, which may then be wider: each of its rows is finished apart.
 //
 // Rows of long slices (step_rows.h) are cut into higher and narrower items: their kernels widen the
 // panels of an item once for all its rows, and read rows that are ready as they lie.
@@ -23,7 +24,7 @@ namespace turnstile::engine {
 
 struct WorkSplit {
   static constexpr int kRowTile = 128;
-  static constexpr int kItemsPerThread = 8;  // of panels, at least, where they are wider than
+  static constexpr int kItemsPerThread = 8;  // at least, where they are wider than
   static constexpr int kUsualPanels = 6;     // .. this
   static constexpr int kMaxItemPanels = 16;
   static constexpr int kLongRowTile = 512;
@@ -38,7 +39,7 @@ struct WorkSplit {
 
   WorkSplit(int panel_count, int row_count, int threads, bool is_long)
       : panels(panel_count), rows(row_count), row_tiles(tiles_of(row_count, is_long)) {
-    const int wide = panels / (kItemsPerThread * threads) / 2 * 2;
+    const int wide = panels * row_tiles / (kItemsPerThread * threads) / 2 * 2;
     const int most = is_long ? kLongItemPanels : std::clamp(wide, kUsualPanels, kMaxItemPanels);
     for (int width = 2; width <= most; width += 2) {
       const bool is_first = item_panels == 0;

@@ -78,6 +78,21 @@ inline __m256i four_bytes_at(const std::byte* from) {
   return _mm256_set1_epi32(four);
 }
 
+// Where a panel's outputs go: those of its first row, and from a row to the next.
+struct PanelOutputs {
+  float* first;
+  std::size_t stride;
+
+  // Fetches what will be stored for rows [row, row + count): the residual that a product is added to
+  // was written by another phase and is no longer near.
+  void fetch(int row, int count) const {
+    for (int t = row; t < row + count; ++t) {
+      _mm_prefetch(reinterpret_cast<const char*>(first + static_cast<std::size_t>(t) * stride),
+                   _MM_HINT_T0);
+    }
+  }
+};
+
 struct NothingPrepared {};
 
 // Rows of a tile from some block on, and the blocks of a whole row.
@@ -179,8 +194,9 @@ struct WideWork {
     return {x.q + at * kQuantBlock, x.scale + at, x.scaled_sum + at, prepared, blocks};
   }
 
-  // acc = one panel times `count` rows.
-  void multiply(const std::uint8_t* panel, const TileRows<Prepared>& rows, int count) {
+  // acc = one panel times `count` rows; meanwhile its place in `out` is fetched.
+  void multiply(const std::uint8_t* panel, const TileRows<Prepared>& rows, int count,
+                PanelOutputs out) {
     const std::ptrdiff_t blocks = rows.blocks;
     const std::uint8_t* next_panel = panel + panel_stride<F>(blocks);
     const Tiling tiling{count, (count + kTileRows - 1) / kTileRows};
@@ -194,6 +210,7 @@ struct WideWork {
       const std::uint8_t* const end = next.at + 64 * lines;
       for_each_tile(tiling, [&]<int Rows>(std::integral_constant<int, Rows>, int row) {
         const Segment<Kernel> at{panel, b, width, segment};
+        if (b == 0) out.fetch(row, Rows);
         if (row == 0) {
           Kernel::template tile<Rows, true>(at, rows.from(row, b), next, acc + row);
         } else {
@@ -219,12 +236,15 @@ void wide_products(const PanelMatrix& w, const ActivationRows& x, int panel_begi
     const int count = groups.rows_of(g);
     const auto rows = work.prepare(x, first, count);
     for (int panel = panel_begin; panel < panel_end; ++panel) {
-      work.multiply(bytes + panel * panel_stride<typename Kernel::Format>(blocks), rows, count);
       const int row = panel * kPanelRows;
+      const PanelOutputs place{out + static_cast<std::size_t>(first) * out_stride + row,
+                               out_stride};
+      work.multiply(bytes + panel * panel_stride<typename Kernel::Format>(blocks), rows, count,
+                    place);
       const int lanes = w.rows - row < kPanelRows ? w.rows - row : kPanelRows;
       for (int t = 0; t < count; ++t) {
         store_lanes(work.acc[t], lanes, mode,
-                    out + static_cast<std::size_t>(first + t) * out_stride + row);
+                    place.first + static_cast<std::size_t>(t) * out_stride);
       }
     }
   }

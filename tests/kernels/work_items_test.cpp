@@ -77,7 +77,8 @@ TEST(WorkSplit, ItemsAreAsWideAsThePhaseAllows) {
     int panels, rows, threads, item_panels;
   };
   for (const Case& c : {Case{36, 8, 2, 6}, Case{36, 8, 4, 2}, Case{36, 512, 4, 6},
-                        Case{96, 32, 2, 6}, Case{3072, 32, 2, 16}, Case{2, 512, 2, 2}}) {
+                        Case{96, 32, 2, 6}, Case{96, 512, 2, 16}, Case{3072, 32, 2, 16},
+                        Case{2, 512, 2, 2}}) {
     EXPECT_EQ(WorkSplit(c.panels, c.rows, c.threads, false).item_panels, c.item_panels)
         << c.panels << " panels, " << c.rows << " rows, " << c.threads << " threads";
   }
