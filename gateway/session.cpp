@@ -110,8 +110,9 @@ void Session::begin_stream() {
 }
 
 void Session::send_events(std::string_view events) {
-  if (!is_chunked_answer_) return send(events);
   note_unsent();
+  largest_step_bytes_ = std::max(largest_step_bytes_, events.size());
+  if (!is_chunked_answer_) return send(events);
   while (!events.empty()) {
     const std::string_view piece = events.substr(0, kMaxChunkBytes);
     const std::size_t begin = open_chunk(outbox_);
@@ -133,7 +134,9 @@ void Session::send(std::string_view bytes) {
 
 // From the first byte that waits on, the client has write_stall_timeout to take some.
 void Session::note_unsent() {
-  if (unsent_bytes() == 0) last_progress_ = context_.clock.now();
+  if (unsent_bytes() > 0) return;
+  last_progress_ = context_.clock.now();
+  largest_step_bytes_ = 0;
 }
 
 void Session::hang_up() {
@@ -181,7 +184,8 @@ std::optional<policy::Instant> Session::write_limit() const {
 }
 
 bool Session::reader_is_too_slow(policy::Instant now) const {
-  if (unsent_bytes() > context_.limits.stream_hard_bytes) return true;
+  // What came at once is no sign of a slow reader: a long prompt told back, with the first token.
+  if (unsent_bytes() > largest_step_bytes_ + context_.limits.stream_hard_bytes) return true;
   const auto limit = write_limit();
   return limit && now >= *limit;
 }

@@ -9,8 +9,9 @@
 //
 // session.cpp has what never waits; session_run.cpp what does, and run(), which chooses a handler.
 //
-// Slow readers: what the socket does not take stays here, at most LimitsConfig::stream_hard_bytes
-// of a stream. reader_is_too_slow() applies the limits; the engine never waits for a reader.
+// Slow readers: what the socket does not take stays here, of a stream at most what one step brought
+// and LimitsConfig::stream_hard_bytes more. reader_is_too_slow() applies the limits; the engine
+// never waits for a reader.
 //
 // Thread:    I/O.
 // Lifetime:  owned by the server until run() has ended.
@@ -130,6 +131,7 @@ class Session final : private ConnectionSink {
 
   std::string outbox_;
   std::size_t outbox_sent_ = 0;
+  std::size_t largest_step_bytes_ = 0;  // of events, since nothing was unsent
   policy::Instant last_progress_{};                  // of the client's taking bytes
   std::optional<policy::Instant> above_soft_since_;  // unsent bytes over the soft limit
 

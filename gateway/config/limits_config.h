@@ -50,7 +50,7 @@ struct LimitsConfig {
   std::size_t send_buffer_bytes = 64 << 10;   // the socket's; small, so that a slow reader shows
   std::size_t stream_soft_bytes = 64 << 10;   // unsent for over stream_soft_time: client_slow
   Milliseconds stream_soft_time{5'000};
-  std::size_t stream_hard_bytes = 256 << 10;  // client_slow at once
+  std::size_t stream_hard_bytes = 256 << 10;  // beside what one step brought: client_slow at once
   Milliseconds stream_wait_comment{15'000};   // ": wait" after so much silence
 };
 

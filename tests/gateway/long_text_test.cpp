@@ -293,5 +293,30 @@ TEST(LongAnswer, AStepOfManyMegabytesLeavesInSeveralChunks) {
   EXPECT_TRUE(answer->body.ends_with("data: [DONE]\n\n"));
 }
 
+// The first chunk is larger than a slow reader may leave unread; who reads it is not slow.
+TEST(LongAnswer, AReaderOfALongFirstChunkIsNotSlow) {
+  SpineWorldOptions options;
+  options.max_model_len = 8'000;
+  options.limits.stream_soft_bytes = 2'048;
+  options.limits.stream_hard_bytes = 4'096;
+  SpineWorld world(std::move(options));
+  std::string ids = "10";
+  for (int i = 1; i < 5'000; ++i) ids += ",10";
+  MemoryClient client = world.connect();
+  client.set_window(1'024);
+  client.send(world.post("/v1/completions", R"({"max_tokens":8,"stream":true,)"
+                                            R"("return_token_ids":true,"prompt":[)" + ids + "]}"));
+  std::string bytes;
+  do {
+    world.engine.step();
+    world.settle();
+    bytes += client.take();
+    world.settle();
+  } while (!client.received().empty() || world.engine.open_requests() > 0);
+  const auto answer = take_answer(bytes, client.server_has_ended());
+  ASSERT_TRUE(answer && answer->is_complete);
+  EXPECT_TRUE(answer->body.ends_with("data: [DONE]\n\n"));
+}
+
 }  // namespace
 }  // namespace turnstile::tests
