@@ -1,7 +1,9 @@
 // Speculation as seen from outside the engine: the same text in fewer steps.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -109,10 +111,19 @@ struct BesidePrompts {
   std::uint32_t draft_tokens_elsewhere = 0;
 };
 
-// Streams that asked for a token gap of 60 ms and, once they are guessed for, a prompt of 400
-// tokens in their midst, on a machine where a step takes `base_ms` and `row_ms` for each row.
-BesidePrompts read_a_prompt_beside(EngineRun& run, engine::RequestId streams, double base_ms,
-                                   double row_ms) {
+// How long a step takes on a machine.
+using Machine = std::function<double(const engine::StepStats&)>;
+
+Machine linear(double base_ms, double row_ms, double guess_ms = 0.0) {
+  return [=](const engine::StepStats& stats) {
+    return base_ms + row_ms * stats.rows + guess_ms * stats.draft_tokens;
+  };
+}
+
+// Streams that asked for a token gap of 60 ms and, once they are guessed for or do without for 100
+// steps, a prompt of 400 tokens in their midst.
+BesidePrompts read_a_prompt_beside(EngineRun& run, engine::RequestId streams,
+                                   const Machine& machine) {
   BesidePrompts beside;
   for (engine::RequestId id = 1; id <= streams; ++id) {
     Request request = long_request(id);
@@ -121,13 +132,13 @@ BesidePrompts read_a_prompt_beside(EngineRun& run, engine::RequestId streams, do
   }
   bool is_asked = false;
   while (run.has_work()) {
-    if (!is_asked && beside.draft_tokens_elsewhere >= 20) {
+    if (!is_asked && (beside.draft_tokens_elsewhere >= 20 || run.steps() == 100)) {
       run.add(greedy_request(9, letters(400, 7), 4));
       is_asked = true;
     }
     run.step();
     const auto& stats = run.output().stats;
-    const double duration_ms = base_ms + row_ms * stats.rows;
+    const double duration_ms = machine(stats);
     run.observe_step(duration_ms);
     if (stats.prompt_rows == 0) beside.draft_tokens_elsewhere += stats.draft_tokens;
     if (!is_asked || stats.prompt_rows == 0) continue;
@@ -142,9 +153,12 @@ BesidePrompts read_a_prompt_beside(EngineRun& run, engine::RequestId streams, do
 
 TEST(Speculation, GuessesAreVerifiedInTheStepsThatReadAPrompt) {
   EngineRun run(toy_engine(speculating(), habitual()));
-  const BesidePrompts beside = read_a_prompt_beside(run, 1, 6.0, 1.0);
+  const BesidePrompts beside = read_a_prompt_beside(run, 1, linear(6.0, 1.0));
   EXPECT_GE(beside.steps, 7U);
   EXPECT_GE(beside.accepted, 2 * beside.steps) << "of at most three or four a step";
+  EngineRun two(toy_engine(speculating(), habitual()));
+  const BesidePrompts beside_two = read_a_prompt_beside(two, 2, linear(12.0, 1.0));
+  EXPECT_GE(beside_two.accepted, 2 * beside_two.steps) << "of both together as many";
   Request request = long_request();
   EXPECT_EQ(run.result(1).choices[0].tokens, run_alone(request, habitual()).choices[0].tokens);
   EXPECT_EQ(run.result(9).choices[0].tokens,
@@ -154,10 +168,88 @@ TEST(Speculation, GuessesAreVerifiedInTheStepsThatReadAPrompt) {
 // Of two streams a likely guess is worth its row, of three none is.
 TEST(Speculation, NoGuessIsMadeBesideAPromptThatWillNotPayAfterIt) {
   EngineRun run(toy_engine(speculating(), habitual()));
-  const BesidePrompts beside = read_a_prompt_beside(run, 2, 2.0, 2.0);
+  const BesidePrompts beside = read_a_prompt_beside(run, 2, linear(2.0, 2.0));
   EXPECT_GE(beside.steps, 12U);
   EXPECT_EQ(beside.draft_tokens, 0U);
   EXPECT_GT(beside.draft_tokens_elsewhere, 100U);
+}
+
+// The row of the prompt's sequence makes the step longer in which a guess is weighed: 3.5 rows' time
+// for two tokens. Of two tokens in 2.5 rows' time no guess would be worth its row.
+TEST(Speculation, AGuessBesideAPromptIsWeighedInAStepThatHoldsTheNewcomer) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  const BesidePrompts beside = read_a_prompt_beside(run, 1, linear(3.0, 2.0));
+  EXPECT_GE(beside.steps, 12U);
+  EXPECT_GE(beside.accepted, beside.steps);
+}
+
+// A machine on which a guess takes far longer than its row, which the learned cost does not know:
+// steps of decodes have shown it.
+TEST(Speculation, NoGuessIsMadeBesideAPromptWhereStepsOfDecodesShowedThatNonePays) {
+  EngineRun run(toy_engine(speculating(), habitual()));
+  const BesidePrompts beside = read_a_prompt_beside(run, 2, linear(20.0, 1.0, 15.0));
+  EXPECT_GE(beside.steps, 10U);
+  EXPECT_EQ(beside.draft_tokens, 0U);
+  EXPECT_GE(beside.draft_tokens_elsewhere, 2U) << "trials";
+}
+
+Sums answer_on(const Machine& machine, float habit) {
+  EngineRun run(toy_engine(speculating(), habitual(habit)));
+  run.add(long_request(1, 400));
+  Sums sums;
+  while (run.has_work()) {
+    run.step();
+    const auto& stats = run.output().stats;
+    run.observe_step(machine(stats));
+    sums.drafts += stats.drafts;
+    sums.draft_tokens += stats.draft_tokens;
+  }
+  return sums;
+}
+
+// What steps showed is trusted more than a line through steps of all sizes: where guesses are sure
+// and cost 0.6 of a step, several pay, though by the learned line no more than one would. Where they
+// are not so sure and cost a little less, one pays.
+TEST(Speculation, ADraftIsAsLongAsPaysByWhatStepsOfDecodesShowed) {
+  const Sums sure = answer_on(linear(4.0, 6.0), 9.0F);
+  EXPECT_GE(sure.drafts, 40U);
+  EXPECT_GE(sure.draft_tokens, 3 * sure.drafts);
+  const Sums likely = answer_on(linear(19.0, 1.0, 8.0), 6.0F);
+  EXPECT_GE(likely.drafts, 40U);
+  EXPECT_LT(likely.draft_tokens, 2 * likely.drafts);
+}
+
+// A text in which an n-gram sees much that does not come: guesses of it need no trial, as they are
+// judged without being run.
+TEST(Speculation, WhereLookingUpWasOfNoUseNoNewcomerIsGuessedFor) {
+  EngineRun run(toy_engine(speculating(), ToyModelOptions{}));
+  std::uint32_t drafted = 0;
+  for (engine::RequestId id = 0; id < 24; ++id) {
+    run.add(long_request(id));
+    const Sums sums = run_through(run);
+    if (id >= 8) drafted += sums.draft_tokens;
+  }
+  EXPECT_EQ(drafted, 0U);
+}
+
+// The last token of the prompt has a step of its own, like a decode's; two choices more are born in
+// it, for whose copies of a block there is just enough.
+TEST(Speculation, NothingIsGuessedWhereAPromptPartsIntoChoices) {
+  Limits limits = speculating();
+  limits.max_model_len = 112;
+  limits.max_num_batched_tokens = 78;
+  limits.kv_cache_blocks = 7;
+  EngineRun run(toy_engine(limits, habitual()));
+  std::string prompt;
+  while (prompt.size() < 79) prompt += "abcdefgh";
+  Request request = greedy_request(1, prompt.substr(0, 79), 20);
+  request.choices = 3;
+  run.add(request);
+  run.step();
+  run.step();
+  EXPECT_EQ(run.output().stats.rows, 1U);
+  EXPECT_EQ(run.output().stats.running_sequences, 3U);
+  EXPECT_EQ(run.output().stats.preemptions, 0U);
 }
 
 // A machine on which three rows take as long as one. Steps of the one stream show that guesses are

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "engine/loader/gguf.h"
+#include "engine/loader/load_model.h"
 #include "engine/model/llama_config.h"
 #include "tests/support/random_llama.h"
+#include "tests/support/temp_folder.h"
 
 namespace turnstile {
 namespace {
@@ -204,6 +206,21 @@ TEST(LlamaConfig, SwitchesThatAreOffAreNoObjection) {
   image.set("llama.logit_scale", 0.0F);
   image.set("llama.rope.scaling.type", std::string("none"));
   EXPECT_TRUE(read(image));
+}
+
+// Its tokenizer may be of another kind too, which is not what stands in the way.
+TEST(LoadModel, AFileOfAnotherArchitectureIsNamed) {
+  GgufImage image = tests::random_llama({}, 1);
+  image.set("general.architecture", std::string("gemma3"));
+  image.set("tokenizer.ggml.model", std::string("llama"));
+  const std::vector<std::byte> bytes = image.serialize();
+  const gateway::TempFolder folder;
+  const std::filesystem::path path = folder.write(
+      "model.gguf", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const auto loaded = engine::load_model(path, {});
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().where, "key general.architecture");
+  EXPECT_EQ(loaded.error().what, "is \"gemma3\"; this build runs 'llama' only");
 }
 
 }  // namespace
