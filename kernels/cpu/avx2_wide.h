@@ -37,7 +37,7 @@ namespace turnstile::kernels::avx2 {
 namespace {
 
 constexpr int kTileRows = 6;
-constexpr int kGroupRows = 64;        // activation rows that share one expansion of a panel
+constexpr int kGroupRows = 128;       // activation rows that share one expansion of a panel
 constexpr int kPreparedBytes = 128 * 1024;  // of a group, to stay in L2
 constexpr int kSegmentBytes = 14336;  // of expanded blocks, to stay in L1 beside the activations
 

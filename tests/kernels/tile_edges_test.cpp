@@ -4,7 +4,7 @@
 //
 //   edge                       AVX2                    AVX-VNNI   AVX-512 VNNI   AMX
 //   rows of a tile             1, 2 direct; up to 6    3          6              16
-//   rows of a group            64                      96         96             16 to 64
+//   rows of a group            128                     96         96             16 to 64
 //   panels of a tile           2 where rows are 1, 2   1          2              1
 //   blocks of a segment        12 (Q8_0) to 22         -          -              24
 //   rows of a float tile       6                       AVX2's     8              AVX-512's
@@ -49,7 +49,7 @@ TEST(TileEdges, EveryNumberOfRows) {
   }
   for (const FileType type : {FileType::Q8_0, FileType::Q4_1}) {
     const RandomMatrix matrix(type, 17, 64, random);
-    for (const int rows : {47, 48, 49, 63, 64, 65, 95, 96, 97, 128, 129}) {
+    for (const int rows : {47, 48, 49, 63, 64, 65, 95, 96, 97, 127, 128, 129}) {
       expect_scalar_bits(matrix, rows, random);
     }
   }
