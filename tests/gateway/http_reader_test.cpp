@@ -87,6 +87,8 @@ TEST(HttpReader, KeepsTheFieldsThatTheGatewayActsOn) {
   ASSERT_TRUE(outcome.done);
   EXPECT_EQ(outcome.head.method, Method::Post);
   EXPECT_EQ(outcome.head.target, "/v1/chat/completions");
+  EXPECT_EQ(outcome.head.host, "a");
+  EXPECT_FALSE(outcome.head.has_origin);
   EXPECT_EQ(outcome.head.authorization, "Bearer k");
   EXPECT_EQ(outcome.head.content_type, "application/json");
   EXPECT_EQ(outcome.head.content_encoding, "gzip");
@@ -215,10 +217,12 @@ TEST(HttpReader, AHeaderBlockThatNeverEndsIsRefusedAtItsLimit) {
 TEST(HttpReader, TwoRequestsOfOneConnectionAreReadOneAfterTheOther) {
   const LimitsConfig limits;
   HttpReader reader(limits);
-  const std::string first = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi";
-  const std::string both = first + "GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
+  const std::string first = "POST /a HTTP/1.1\r\nHost: a\r\norigin: null\r\n"
+                            "Content-Length: 2\r\n\r\nhi";
+  const std::string both = first + "GET /b HTTP/1.0\r\n\r\n";
   HttpReader::Step step = reader.read_head(both);
   ASSERT_TRUE(step.done);
+  EXPECT_TRUE(reader.head().has_origin);
   std::size_t begin = step.consumed;
   step = reader.read_body(std::string_view(both).substr(begin));
   ASSERT_TRUE(step.done);
@@ -229,6 +233,8 @@ TEST(HttpReader, TwoRequestsOfOneConnectionAreReadOneAfterTheOther) {
   step = reader.read_head(std::string_view(both).substr(begin));
   ASSERT_TRUE(step.done);
   EXPECT_EQ(reader.head().target, "/b");
+  EXPECT_EQ(reader.head().host, "");
+  EXPECT_FALSE(reader.head().has_origin);
   EXPECT_FALSE(reader.head().has_body());
 }
 
