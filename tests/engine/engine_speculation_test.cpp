@@ -174,8 +174,8 @@ TEST(Speculation, NoGuessIsMadeBesideAPromptThatWillNotPayAfterIt) {
   EXPECT_GT(beside.draft_tokens_elsewhere, 100U);
 }
 
-// The row of the prompt's sequence makes the step longer in which a guess is weighed: 3.5 rows' time
-// for two tokens. Of two tokens in 2.5 rows' time no guess would be worth its row.
+// The row of the prompt's sequence makes the step longer in which a guess is weighed: two tokens in
+// the time of 3.5 rows. Of two tokens in the time of 2.5 no guess would be worth its row.
 TEST(Speculation, AGuessBesideAPromptIsWeighedInAStepThatHoldsTheNewcomer) {
   EngineRun run(toy_engine(speculating(), habitual()));
   const BesidePrompts beside = read_a_prompt_beside(run, 1, linear(3.0, 2.0));
@@ -208,8 +208,8 @@ Sums answer_on(const Machine& machine, float habit) {
 }
 
 // What steps showed is trusted more than a line through steps of all sizes: where guesses are sure
-// and cost 0.6 of a step, several pay, though by the learned line no more than one would. Where they
-// are not so sure and cost a little less, one pays.
+// and cost 0.6 of a step, several pay, though by the learned line no more than one would. Where
+// they are not so sure and cost a little less, one pays.
 TEST(Speculation, ADraftIsAsLongAsPaysByWhatStepsOfDecodesShowed) {
   const Sums sure = answer_on(linear(4.0, 6.0), 9.0F);
   EXPECT_GE(sure.drafts, 40U);

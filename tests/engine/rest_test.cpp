@@ -221,6 +221,37 @@ TEST(Rest, BatchRestsForAPersonsPromptAndMovesAllTheSame) {
   EXPECT_GE(crowd.plan().slices.size(), 1U + 7U) << "an eighth of the step";
 }
 
+// Also where the person asked for no gap, and for the rest of a prompt that was begun: an eighth of
+// the first step is time for all of batch, of the second for fifteen rows.
+TEST(Rest, BatchRestsAsLongAsAPersonsPromptIsRead) {
+  Crowd crowd;
+  crowd.add_decoding(30, kBatch, kBatchGapMs);
+  Sequence& person = crowd.add(kPeople, 0.0F, 600, 24);
+  crowd.step();
+  EXPECT_EQ(crowd.rows_of(person), 512U - 30);
+  crowd.step();
+  EXPECT_EQ(crowd.rows_of(person), 600U - 482);
+  EXPECT_NEAR(static_cast<double>(crowd.plan().resting), 15.0, 2.0);
+  crowd.step();
+  EXPECT_EQ(crowd.plan().resting, 0U) << "the person is in no hurry";
+}
+
+// All slots are taken, and nobody of the plan is better than those that might rest for the person
+// who waits. Nor would that help whoever reads a prompt among them.
+TEST(Rest, NobodyRestsForABetterOneThatFindsNoPlace) {
+  Crowd crowd;
+  crowd.add_decoding(63, kBatch, 0.0F);
+  Sequence& prompt = crowd.add(kBatch, 0.0F, 3'000, 10);
+  crowd.step();
+  Sequence& person = crowd.add(kPeople, 40.0F, 60, 24);
+  for (int i = 0; i < 3; ++i) {
+    crowd.step();
+    EXPECT_GT(crowd.rows_of(prompt), 0U);
+    EXPECT_EQ(crowd.rows_of(person), 0U);
+    EXPECT_EQ(crowd.plan().resting, 0U);
+  }
+}
+
 // The prompt of a person is cut by the gap of another; batch gets what it must have meanwhile.
 TEST(Rest, APersonsPromptGoesBeforeBatchWithinTheGapOfAnother) {
   Crowd crowd;
