@@ -55,12 +55,11 @@ float attention_exp(float x) {
   const float n = shifted - kMagic;
   float r = std::fma(-n, 0.693359375F, x);
   r = std::fma(-n, -2.12194440e-4F, r);
-  float p = 1.9875691500e-4F;
-  for (const float coefficient : {1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F,
-                                  1.6666665459e-1F, 0.5F}) {
-    p = std::fma(p, r, coefficient);
-  }
-  p = std::fma(p * r, r, r + 1.0F);
+  const float r2 = r * r;
+  const float high = std::fma(1.9875691500e-4F, r, 1.3981999507e-3F);
+  const float middle = std::fma(8.3334519073e-3F, r, 4.1665795894e-2F);
+  const float low = std::fma(1.6666665459e-1F, r, 0.5F);
+  const float p = std::fma(std::fma(std::fma(high, r2, middle), r2, low), r2, r + 1.0F);
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
                               (std::bit_cast<std::uint32_t>(shifted) << 23));
 }

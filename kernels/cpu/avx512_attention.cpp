@@ -94,13 +94,12 @@ struct Simd {
     const Vec minus_n = sub(magic, shifted);
     Vec r = fma(minus_n, set1(0.693359375F), x);
     r = fma(minus_n, set1(-2.12194440e-4F), r);
-    Vec p = set1(1.9875691500e-4F);
-    p = fma(p, r, set1(1.3981999507e-3F));
-    p = fma(p, r, set1(8.3334519073e-3F));
-    p = fma(p, r, set1(4.1665795894e-2F));
-    p = fma(p, r, set1(1.6666665459e-1F));
-    p = fma(p, r, set1(0.5F));
-    p = fma(mul(p, r), r, add(r, set1(1.0F)));
+    const Vec r2 = mul(r, r);
+    const Vec high = fma(set1(1.9875691500e-4F), r, set1(1.3981999507e-3F));
+    const Vec middle = fma(set1(8.3334519073e-3F), r, set1(4.1665795894e-2F));
+    const Vec low = fma(set1(1.6666665459e-1F), r, set1(0.5F));
+    Vec p = fma(fma(high, r2, middle), r2, low);
+    p = fma(p, r2, add(r, set1(1.0F)));
     return _mm512_castsi512_ps(_mm512_add_epi32(
         _mm512_castps_si512(p), _mm512_slli_epi32(_mm512_castps_si512(shifted), 23)));
   }
