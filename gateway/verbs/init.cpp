@@ -64,7 +64,7 @@ std::string config_text(const InitOptions& options) {
     text += "\n[[models]]\nname = " + quoted(path.stem().string()) +
             "\npath = " + quoted(path.string()) +
             "\n# kv_cache_memory_bytes = \"512MiB\"  # left out: half of the memory that is left"
-            "\n# kv_cache_dtype = \"f16\"            # \"int8\" holds 1.9 times as many tokens\n";
+            "\n# kv_cache_dtype = \"f16\"            # \"int8\" holds up to 1.9 times as many tokens\n";
   }
   return text;
 }

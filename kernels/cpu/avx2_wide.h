@@ -83,8 +83,8 @@ struct PanelOutputs {
   float* first;
   std::size_t stride;
 
-  // Fetches what will be stored for rows [row, row + count): the residual that a product is added to
-  // was written by another phase and is no longer near.
+  // Fetches what will be stored for rows [row, row + count): the residual that a product is added
+  // to was written by another phase and is no longer near.
   void fetch(int row, int count) const {
     for (int t = row; t < row + count; ++t) {
       _mm_prefetch(reinterpret_cast<const char*>(first + static_cast<std::size_t>(t) * stride),

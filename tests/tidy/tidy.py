@@ -183,6 +183,15 @@ def rule_marker_words(tree):
                 yield f"{name}:{number}: finish it, or say in an issue what is missing"
 
 
+def rule_documents_have_no_open_places(tree):
+    for name in tree.files:
+        if not name.endswith(".md"):
+            continue
+        for number, line in enumerate(tree.text(name).split("\n"), 1):
+            if re.match(r"@[A-Z]", line) or re.search(r"\b(TODO|TBD|FIXME)\b", line):
+                yield f"{name}:{number}: a place that was to be filled"
+
+
 def rule_every_source_is_built(tree):
     listed = {}
     for name in tree.files:

@@ -34,6 +34,7 @@ PLANTED = {
     "commented_out_code": {"kernels/sum.cpp": "// int x = 5;\n"},
     "co_await_stands_alone": {"kernels/sum.cpp": "if (co_await f()) g();\n"},
     "marker_words": {"kernels/sum.cpp": "// TO" + "DO finish\n"},
+    "documents_have_no_open_places": {"README.md": "@" + "FIGURES\n"},
     "every_source_is_built": {"kernels/meson.build": "\n"},
     # A mirrored name counts as a test too, so the planted test has another one.
     "every_source_has_a_test": {"tests/other_test.cpp": "static_assert(true);\n",
