@@ -38,7 +38,7 @@ namespace {
 
 constexpr int kTileRows = 6;
 constexpr int kGroupRows = 128;       // activation rows that share one expansion of a panel
-constexpr int kPreparedBytes = 128 * 1024;  // of a group, to stay in L2
+constexpr int kPreparedBytes = 192 * 1024;  // of a group, to stay in L2
 constexpr int kSegmentBytes = 14336;  // of expanded blocks, to stay in L1 beside the activations
 
 void store(void* to, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(to), v); }
