@@ -24,7 +24,8 @@
 // and its prefix cache are not touched, and a pause or an end only frees the slot.
 //
 // Thread: engine thread; uses the model's workers. A call without new sequences allocates nothing.
-// Tests:  tests/engine/model_drafter_test.cpp, speculation_tiny_test.cpp.
+// Tests:  tests/engine/model_drafter_test.cpp, model_drafter_slots_test.cpp,
+//         speculation_tiny_test.cpp.
 #pragma once
 
 #include <cstdint>

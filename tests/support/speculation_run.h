@@ -1,4 +1,4 @@
-// speculation_run.h: a request long enough to be guessed for, and what came of the guesses.
+// speculation_run.h: a request long enough to be guessed for, by whom, and what came of it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tests/support/engine_run.h"
+#include "tests/support/toy_model.h"
 #include "tests/support/toy_requests.h"
 
 namespace turnstile::tests {
@@ -14,6 +15,23 @@ inline engine::Request long_request(engine::RequestId id = 1, std::uint32_t max_
   engine::Request request = greedy_request(id, letters(20), max_tokens);
   request.stop.ignore_eos = true;
   return request;
+}
+
+// A draft model guesses.
+inline engine::Limits drafting(std::uint32_t guesses = 4) {
+  engine::Limits limits = roomy_limits();
+  limits.speculation.num_speculative_tokens = guesses;
+  limits.speculation.method = engine::SpeculationMethod::DraftModel;
+  limits.speculation.draft_kv_blocks = 300;
+  return limits;
+}
+
+// Logits far apart, so that a draft model is sure of its guesses.
+inline ToyModelOptions decided(std::uint64_t weights = 1) {
+  ToyModelOptions options;
+  options.weights = weights;
+  options.habit = 12.0F;
+  return options;
 }
 
 struct Sums {
