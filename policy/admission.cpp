@@ -247,6 +247,26 @@ void Admission::State::refuse_waiting(Instant now, Request& request, Refusal ref
   unreported.push_back(LateRefusal{id, give_up(now, request, std::move(refusal)), arrived});
 }
 
+// Its owner is gone, so nothing more is told about it. True when it had been refused; then its
+// ticket goes too, or its key would be blamed for not coming back.
+bool Admission::State::unsay(RequestId id) {
+  bool was_refused = false;
+  std::optional<RequestId> ticket;
+  std::erase_if(unreported, [&](const Outcome& outcome) {
+    if (std::visit([](const auto& told) { return told.id; }, outcome) != id) return false;
+    if (const auto* late = std::get_if<LateRefusal>(&outcome)) {
+      was_refused = true;
+      ticket = late->refusal.ticket;
+    }
+    return true;
+  });
+  if (ticket == id && tickets.find(id) != nullptr) {
+    drop_ticket(id);
+    keep_next();
+  }
+  return was_refused;
+}
+
 // Of a request that exists: it is gone after it.
 Refusal Admission::State::give_up(Instant now, Request& request, Refusal refusal) {
   refusal = with_jittered_retry(std::move(refusal), request.id);
@@ -384,7 +404,7 @@ tl::expected<Queued, Refusal> Admission::admit(Instant now, RequestId id, const 
 bool Admission::leave(Instant now, RequestId id) {
   state_->tick(now);
   const auto it = state_->requests.find(id);
-  if (it == state_->requests.end()) return false;
+  if (it == state_->requests.end()) return state_->unsay(id);
   Request& request = it->second;
   if (request.phase == Phase::Paused) return false;
   if (request.phase == Phase::Running) {

@@ -33,6 +33,10 @@
 //   2. Each live request is in exactly one phase: place taken, waiting, running, paused.
 //   3. For each bucket: reserved is the sum of the live requests' debits.
 //   4. The waiting room's counts, the queue meters and the readiness of the share tree agree.
+//   5. What dispatch() has still to tell is about requests that the caller has: about live ones, or
+//      it is the one refusal of a request that is gone. Whoever leaves, is withdrawn or has ended
+//      hears no more. So each request that was let in ends once: it is told its refusal, or it
+//      leaves, is withdrawn or ends. The caller has queued() + running() + untold() requests.
 //
 // Thread:    I/O thread only; no locking.
 // Time:      passed in, never earlier than in the call before.
@@ -154,7 +158,9 @@ class Admission {
   std::optional<Settlement> on_ended(Instant now, RequestId id, EndKind kind, ActualUse actual);
 
   // The client left before dispatch: gives back tokens and place; the request itself stays counted
-  // in the request rate. Also right when the Dispatch has not been reported yet: it then never is.
+  // in the request rate. Also right when its Dispatch or its LateRefusal (displaced, key_disabled)
+  // has not been reported yet: it then never is. Of who was refused everything was given back, the
+  // rate too; a ticket that nobody has heard of is void.
   // Returns false when the id is unknown or already dispatched and reported (then use on_ended()).
   bool leave(Instant now, RequestId id);
 
@@ -169,6 +175,7 @@ class Admission {
   std::vector<MeterView> meters(Instant now, Detail detail) const;
   std::int64_t queued() const;
   std::int64_t running() const;
+  std::int64_t untold() const;  // refused after queueing; the next dispatch() tells them
 
   const PolicySet& policy() const;
 

@@ -316,10 +316,7 @@ std::optional<Settlement> Admission::on_ended(Instant now, RequestId id, EndKind
   const auto it = state.requests.find(id);
   if (it == state.requests.end() || !was_started(it->second)) return std::nullopt;
   Request& request = it->second;
-  // What was not reported yet is not heard of any more: nobody knows the request then.
-  std::erase_if(state.unreported, [id](const Outcome& outcome) {
-    return std::visit([id](const auto& told) { return told.id == id; }, outcome);
-  });
+  state.unsay(id);
   // An answer that its budget cut short says nothing about lengths.
   if (kind == EndKind::Completed && !request.exhausted) {
     const std::int64_t length = actual.generated_tokens / request.size.choices;

@@ -101,6 +101,8 @@ struct Admission::State {
   enum class RateCharge : std::uint8_t { Keep, GiveBack };
   void forget(Instant now, Request& request, RateCharge rate);
   void refuse_waiting(Instant now, Request& request, Refusal refusal);
+  bool unsay(RequestId id);
+  std::optional<std::string> unreported_fault() const;
   void enter_room(Request& request);
   void take_from_room(Request& request);
   void leave_room(Request& request);
@@ -286,7 +288,7 @@ struct Admission::State {
   std::unordered_map<RequestId, Request> requests;
   // Of requests that are gone, for those to come: a steady stream of requests allocates nothing.
   std::vector<std::unordered_map<RequestId, Request>::node_type> spare;
-  std::vector<Outcome> unreported;
+  std::vector<Outcome> unreported;  // until dispatch() or unsay()
   std::vector<Request*> on_engine;  // those that run; elements of `requests` do not move
   std::vector<Growth> growths;      // kept to save its allocation
   std::int64_t last_peak = 0;       // of the last fits_engine()

@@ -1,6 +1,7 @@
 // What others may see: rate headers, meters, counts, and the check of all invariants.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "policy/admission.h"
@@ -74,6 +75,12 @@ std::int64_t Admission::queued() const {
 }
 
 std::int64_t Admission::running() const { return state_->running; }
+
+std::int64_t Admission::untold() const {
+  return std::ranges::count_if(state_->unreported, [](const Outcome& outcome) {
+    return std::holds_alternative<LateRefusal>(outcome);
+  });
+}
 
 const PolicySet& Admission::policy() const { return *state_->policy; }
 
@@ -183,6 +190,34 @@ std::optional<std::string> Admission::State::releases_fault() const {
   return std::nullopt;
 }
 
+// What is still to be told is true of its request as it stands.
+std::optional<std::string> Admission::State::unreported_fault() const {
+  std::int64_t starts = 0;
+  std::set<RequestId> refused;
+  for (const Outcome& outcome : unreported) {
+    const RequestId id = std::visit([](const auto& told) { return told.id; }, outcome);
+    const auto it = requests.find(id);
+    if (std::holds_alternative<LateRefusal>(outcome)) {
+      if (it != requests.end()) return "a refusal of a request that is here";
+      if (!refused.insert(id).second) return "a request refused twice";
+      continue;
+    }
+    if (it == requests.end()) return "something to tell about a request that is gone";
+    const Request& request = it->second;
+    const bool is_start = std::holds_alternative<Dispatch>(outcome);
+    const bool is_true = is_start ? request.phase == Phase::Running && request.unreported
+                         : std::holds_alternative<Pause>(outcome) ? request.phase == Phase::Paused
+                         : std::holds_alternative<Exhausted>(outcome) ? request.exhausted
+                                                                      : false;
+    if (!is_true) return "something to tell that is no longer so";
+    starts += is_start ? 1 : 0;
+  }
+  const auto untold_starts = std::ranges::count_if(
+      requests, [](const auto& item) { return item.second.unreported; });
+  if (untold_starts != starts) return "a start that nobody is told";
+  return std::nullopt;
+}
+
 std::optional<std::string> Admission::check_invariants(Instant now) const {
   const State& state = *state_;
   if (now < state.latest) return "time went back";
@@ -235,6 +270,7 @@ std::optional<std::string> Admission::check_invariants(Instant now) const {
   if (auto in_book = state.tickets.check_invariants()) return in_book;
   if (auto awaited = state.awaited_fault()) return awaited;
   if (auto ends = state.releases_fault()) return ends;
+  if (auto untold = state.unreported_fault()) return untold;
   return state.room.check_invariants();
 }
 

@@ -62,6 +62,32 @@ requests_per_minute = 40
   EXPECT_EQ(desk.committed("sequence_slots"), 0);
 }
 
+// `keys revoke --now` ends what waits in the turn in which the key is closed.
+TEST(AdmissionKeys, WhoIsSentAwayWithItsKeyIsNotRefusedAsWell) {
+  KeyNode closed = key_of("anna", "red");
+  closed.disabled = true;
+  const std::vector<KeyNode> ways[] = {
+      {}, {closed}, {key_of("anna", "blue")}, {key_of("anna", "nowhere")}};
+  for (const std::vector<KeyNode>& keys : ways) {
+    FrontDesk desk(kTwoTeams, small_engine(), {key_of("anna", "red")});
+    for (std::uint64_t id = 1; id <= 3; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+    desk.dispatch();
+    for (std::uint64_t id = 4; id <= 6; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+    desk.admission.set_keys(desk.now, keys);
+    desk.check();
+    EXPECT_EQ(desk.admission.untold(), 2);
+    EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{4})) << "started, and not told";
+    EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{5})) << "refused, and not told";
+    desk.check();
+    EXPECT_EQ(desk.admission.untold(), 1);
+    EXPECT_EQ(desk.dispatch(), Ids{});
+    EXPECT_EQ(desk.refused.size(), 1u);
+    EXPECT_TRUE(desk.refused.contains(6));
+    for (std::uint64_t id = 1; id <= 3; ++id) EXPECT_TRUE(desk.complete(id));
+    EXPECT_EQ(desk.admission.running(), 0);
+  }
+}
+
 TEST(AdmissionKeys, KeyThatReturnsWhileItsRequestsRunIsTheSameKey) {
   KeyNode anna = key_of("anna", "red");
   anna.inflight = 1;

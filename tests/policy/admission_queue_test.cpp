@@ -114,6 +114,71 @@ requests_per_minute = 40
   ASSERT_FALSE(desk.admit(9, "bob", {.class_name = "batch"}));
 }
 
+// Displaced and not told yet, who leaves hears nothing more and holds nothing.
+TEST(AdmissionQueue, WhoLeavesBeforeItsRefusalIsToldHearsNothing) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 2
+[depts.main]
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+requests_per_minute = 40
+tokens_per_minute = 4000
+)",
+                 small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  EXPECT_EQ(desk.dispatch(), (Ids{1, 2, 3, 4}));
+  const std::string before = desk.meters();
+  ASSERT_TRUE(desk.admit(5, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(6, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(7, "anna"));
+  ASSERT_TRUE(desk.admit(8, "anna"));
+  EXPECT_EQ(desk.admission.untold(), 2);
+  EXPECT_EQ(desk.admission.queued(), 2);
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{6}));
+  desk.check();
+  EXPECT_EQ(desk.admission.untold(), 1);
+  EXPECT_FALSE(desk.admission.leave(desk.now, RequestId{6})) << "it left once";
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  EXPECT_FALSE(desk.refused.contains(6));
+  EXPECT_TRUE(desk.refused.contains(5)) << "the other one is told";
+  EXPECT_EQ(desk.admission.untold(), 0);
+  EXPECT_FALSE(desk.admission.leave(desk.now, RequestId{5})) << "it was told";
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{7}));
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{8}));
+  EXPECT_EQ(desk.meters(), before);
+}
+
+// Nobody was told its ticket, so nobody comes with it, and the key is not blamed for that.
+TEST(AdmissionQueue, RefusalThatNobodyHearsLeavesNoTicket) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 1
+[depts.main]
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+)",
+                 small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  ASSERT_TRUE(desk.admit(5, "bob", {.class_name = "batch"}));
+  ASSERT_TRUE(desk.admit(6, "anna"));
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{5}));
+  EXPECT_TRUE(desk.admission.leave(desk.now, RequestId{6}));
+  desk.check();
+  const auto resolved = desk.admission.resolve(desk.now, {"bob", "batch", {}, RequestId{5}});
+  ASSERT_TRUE(resolved);
+  const auto queued =
+      desk.admission.admit(desk.now, RequestId{7}, *resolved, FrontDesk::tokens({}));
+  ASSERT_TRUE(queued);
+  EXPECT_EQ(queued->ticket, TicketUse::Unknown);
+}
+
 TEST(AdmissionQueue, DisplacementStaysInsideTheFullTeam) {
   FrontDesk desk(R"(
 schema = 1
@@ -244,6 +309,32 @@ max_input_tokens = 100
   EXPECT_EQ(desk.meters(), before);
   EXPECT_EQ(desk.admission.queued(), 0);
   desk.check();
+}
+
+// It has nothing to wait for yet, so no refusal is on its way when it proves invalid.
+TEST(AdmissionQueue, WhoIsReadIsNotDisplaced) {
+  FrontDesk desk(R"(
+schema = 1
+[defaults]
+queue_requests_total = 1
+[depts.main]
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+)",
+                 small_engine(), red_and_blue());
+  for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
+  desk.dispatch();
+  const Resolved batch = desk.resolve("bob", "batch");
+  ASSERT_TRUE(desk.admission.take_place(desk.now, RequestId{5}, batch));
+  EXPECT_FALSE(desk.admit(6, "anna")) << "there is no other place";
+  EXPECT_EQ(desk.admission.untold(), 0);
+  desk.admission.set_keys(desk.now, anna());
+  desk.admission.withdraw(desk.now, RequestId{5});
+  desk.check();
+  EXPECT_EQ(desk.dispatch(), Ids{});
+  EXPECT_TRUE(desk.refused.empty());
 }
 
 // Reading without a place is bounded by the free slots, or big prompts would be tokenized without

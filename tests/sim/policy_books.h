@@ -92,6 +92,8 @@ class Books {
 
   // Nothing that could start waits without a reason (after dispatch()).
   std::optional<std::string> check_work_conservation(Instant now) const;
+  // Admission has as many requests as came and did not go.
+  std::optional<std::string> check_owned(const Admission& admission) const;
   // Conservation of requests, and every meter that follows from the list of requests.
   std::optional<std::string> check_meters(Instant now, const Admission& admission) const;
 

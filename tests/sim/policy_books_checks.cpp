@@ -72,12 +72,20 @@ std::optional<std::string> Books::check_work_conservation(Instant now) const {
   return "requests wait although every head that may be next fits";
 }
 
+std::optional<std::string> Books::check_owned(const Admission& admission) const {
+  const std::int64_t known = admission.queued() + admission.running() + admission.untold();
+  if (known == static_cast<std::int64_t>(requests_.size())) return std::nullopt;
+  return "the books have " + std::to_string(requests_.size()) + " requests, admission " +
+         std::to_string(known);
+}
+
 std::optional<std::string> Books::check_meters(Instant now, const Admission& admission) const {
   const std::int64_t over = counts.refused + counts.completed + counts.client_gone +
                             counts.timed_out + counts.fault;
-  if (counts.arrived != over + admission.queued() + admission.running()) {
+  if (counts.arrived != over + admission.queued() + admission.running() + admission.untold()) {
     return "arrived is not refused + ended + queued + running";
   }
+  if (auto fault = check_owned(admission)) return fault;
   // This runs after every step: names are put together once for all requests of a team and class.
   std::map<std::tuple<std::string_view, std::string_view, ClassIndex>, Held> by_path;
   for (const auto& [id, request] : requests_) {

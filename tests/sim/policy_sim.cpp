@@ -64,17 +64,6 @@ class Simulation {
     now_ += milliseconds(random_.between(1, 4000));
   }
 
-  TokenFacts make_tokens() {
-    TokenFacts tokens;
-    tokens.prompt_tokens = random_.below(world_.engine.max_model_len);
-    if (random_.chance(70)) tokens.prompt_tokens /= 4;
-    if (random_.chance(75)) tokens.max_tokens = random_.between(1, world_.engine.max_model_len / 3);
-    if (random_.chance(10)) tokens.choices = random_.between(2, 4);
-    if (random_.chance(30)) tokens.cached_prompt_tokens = random_.below(tokens.prompt_tokens + 1);
-    if (random_.chance(10)) tokens.client_deadline = milliseconds(random_.between(1, 2000));
-    return tokens;
-  }
-
   void arrive() {
     last_event_ = "an arrival";
     std::string key = world_.keys.empty() || random_.chance(2)
@@ -116,10 +105,10 @@ class Simulation {
       books_.open(now_, id, *resolved, deadline);
       if (admission_->queued() < waiting + 1) collect_displaced();
       reading_.push_back({id, *resolved});
-      enter_outcomes();
-      return;
+      forget_leaver();
+      return enter_outcomes();
     }
-    const TokenFacts tokens = make_tokens();
+    const TokenFacts tokens = make_tokens(random_, world_.engine);
     const std::int64_t running = admission_->running();
     const auto queued = admission_.admit(now_, id, *resolved, tokens);
     if (!queued) return refused(queued.error(), before, shown);
@@ -135,21 +124,54 @@ class Simulation {
     fail(books_.enter(now_, request, tokens, queued));
     request.length = random_.between(0, request.max_tokens);
     if (random_.chance(40)) request.length = request.max_tokens;
+    forget_leaver();
     enter_outcomes();
   }
 
   // A newcomer displaced somebody. Who was displaced gave back its tokens before the newcomer's
-  // were taken, so the books hear of it first.
+  // were taken, so the books hear of it first. Some leave before anybody is told.
   void collect_displaced() {
+    if (random_.chance(40)) leave_before_told();
     admission_.dispatch(now_, pending_);
-    for (const Outcome& outcome : pending_) {
+    std::erase_if(pending_, [this](const Outcome& outcome) {
       const auto* late = std::get_if<LateRefusal>(&outcome);
-      if (late != nullptr && late->refusal.code == RefusalCode::Displaced) refuse_late(*late);
-    }
-    std::erase_if(pending_, [](const Outcome& outcome) {
-      const auto* late = std::get_if<LateRefusal>(&outcome);
-      return late != nullptr && late->refusal.code == RefusalCode::Displaced;
+      if (late == nullptr || late->refusal.code != RefusalCode::Displaced) return false;
+      refuse_late(*late);
+      return true;
     });
+  }
+
+  // Mostly the newest of the lowest class, who was probably displaced. Who was not leaves after the
+  // newcomer came: the books hear of it later.
+  void leave_before_told() {
+    const std::vector<RequestId> here = books_.in(Stage::Waiting);
+    if (here.empty()) return;
+    const auto newest = std::ranges::max_element(here, {}, [&](RequestId id) {
+      return std::pair(books_.find(id)->class_index, books_.find(id)->order);
+    });
+    const RequestId id = random_.chance(80) ? *newest : here[pick(here.size())];
+    const bool was_refused = leave_untold(id);
+    if (was_refused) return forget_untold(id, true);
+    leaver_ = id;
+  }
+
+  // True when it had been refused, of which it now never hears.
+  bool leave_untold(RequestId id) {
+    const std::int64_t untold = admission_->untold();
+    if (!admission_.leave(now_, id)) fail("a client could not leave before it was told");
+    books_.counts.client_gone += 1;
+    const bool was_refused = admission_->untold() < untold;
+    if (was_refused) result_.left_untold += 1;
+    return was_refused;
+  }
+
+  void forget_untold(RequestId id, bool was_refused) {
+    books_.forget(now_, id, was_refused);
+    fail(books_.check_owned(*admission_));
+  }
+
+  void forget_leaver() {
+    if (leaver_) forget_untold(*std::exchange(leaver_, std::nullopt), false);
   }
 
   // A newcomer started in the place of others, which the books hear of first.
@@ -221,7 +243,7 @@ class Simulation {
     const std::size_t at = pick(reading_.size());
     const auto [id, resolved] = reading_[at];
     reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(at));
-    const TokenFacts tokens = make_tokens();
+    const TokenFacts tokens = make_tokens(random_, world_.engine);
     const std::int64_t waiting = admission_->queued();
     const std::int64_t running = admission_->running();
     const auto queued = admission_.enqueue(now_, id, resolved, tokens);
@@ -346,29 +368,18 @@ class Simulation {
 
   void change_keys() {
     last_event_ = "a change of keys";
-    std::vector<KeyNode>& keys = world_.keys;
-    const std::int64_t dice = random_.below(5);
-    if (dice == 0 && !keys.empty()) {
-      const auto at = keys.begin() + static_cast<std::ptrdiff_t>(pick(keys.size()));
-      gone_.push_back(*at);
-      keys.erase(at);
-    } else if (dice == 1 && !gone_.empty()) {
-      KeyNode back = make_key(random_, *world_.policy, 0);  // perhaps in another team
-      back.id = gone_.back().id;
-      gone_.pop_back();
-      keys.push_back(back);
-    } else if (dice == 2 && keys.size() < 10) {
-      keys.push_back(make_key(random_, *world_.policy, static_cast<std::int64_t>(++last_key_)));
-    } else if (!keys.empty()) {
-      KeyNode& key = keys[pick(keys.size())];
-      KeyNode changed = make_key(random_, *world_.policy, 0);
-      changed.id = key.id;
-      changed.team = key.team;
-      key = changed;
-    }
-    admission_.set_keys(now_, keys);
-    books_.set_keys(keys);
+    const std::string touched = change_a_key(random_, world_);
+    admission_.set_keys(now_, world_.keys);
+    books_.set_keys(world_.keys);
+    if (random_.chance(50)) revoke(touched);
     dispatch();
+  }
+
+  // Whoever waits with the key is sent away at once, before it is told that the key is closed.
+  void revoke(const std::string& key_id) {
+    for (const RequestId id : books_.in(Stage::Waiting)) {
+      if (books_.find(id)->key_id == key_id) forget_untold(id, leave_untold(id));
+    }
   }
 
   void refuse_late(const LateRefusal& late) {
@@ -448,7 +459,6 @@ class Simulation {
   LoggedAdmission admission_;
   Instant now_{};
   std::uint64_t last_id_ = 0;
-  std::uint64_t last_key_ = 100;
   std::vector<std::pair<RequestId, Resolved>> reading_;
   std::vector<RequestId> ended_;
   struct Holder {
@@ -458,7 +468,7 @@ class Simulation {
   };
   std::vector<Holder> tickets_;
   Holder arriving_;
-  std::vector<KeyNode> gone_;
+  std::optional<RequestId> leaver_;  // of whom the books are still to hear
   std::vector<Outcome> pending_;
   std::string last_event_ = "the start";
   SimResult result_;

@@ -1,9 +1,10 @@
 // policy_sim.h: the policy core driven through random lives, with no engine, socket or clock.
 //
 // One seed makes a world (policy, keys, engine), a fake engine with exact tokens and blocks, and a
-// sequence of events: arrivals, large prompts that are read first, clients that leave in any phase,
-// engine steps, ends, faults, keys that change, jumps of time. After each event the invariants of
-// Admission and the promises of the books (policy_books.h) are checked.
+// sequence of events: arrivals, large prompts that are read first, clients that leave in any phase
+// (also between a refusal and its report), engine steps, ends, faults, keys that change or are
+// revoked, jumps of time. After each event the invariants of Admission and the promises of the
+// books (policy_books.h) are checked.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct SimResult {
   std::int64_t pauses = 0;
   std::int64_t exhausted = 0;
   std::int64_t kept_tickets = 0;
+  std::int64_t left_untold = 0;  // refused, and gone before they were told
   Counts counts;
 };
 

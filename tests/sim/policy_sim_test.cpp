@@ -48,6 +48,7 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
   std::int64_t pauses = 0;
   std::int64_t exhausted = 0;
   std::int64_t kept_tickets = 0;
+  std::int64_t left_untold = 0;
   for (std::uint64_t i = 0; i < options.seeds; ++i) {
     const std::uint64_t seed = options.first_seed + i;
     tests::tell_on_abort([seed] { return repeat_life(seed); });
@@ -61,17 +62,20 @@ TEST(PolicySim, RandomPoliciesAndTrafficKeepEveryPromise) {
     pauses += result.pauses;
     exhausted += result.exhausted;
     kept_tickets += result.kept_tickets;
+    left_untold += result.left_untold;
   }
   std::cout << options.seeds << " seeds, " << steps << " events, " << total.arrived << " arrived, "
             << total.refused << " refused, " << total.completed << " completed, "
             << total.client_gone << " left, " << pauses << " pauses, "
-            << exhausted << " budgets ended an answer, " << kept_tickets << " tickets were kept\n";
+            << exhausted << " budgets ended an answer, " << kept_tickets << " tickets were kept, "
+            << left_untold << " left before they were told\n";
   // A simulation in which nothing happens proves nothing.
   if (options.seeds >= 100) {
     EXPECT_GT(total.refused, total.arrived / 20);
     EXPECT_GT(total.completed, total.arrived / 20);
     EXPECT_GT(pauses, total.arrived / 200);
     EXPECT_GT(kept_tickets, total.arrived / 1000);
+    EXPECT_GT(left_untold, total.arrived / 1000);
     EXPECT_TRUE(options.seeds < 10'000 || exhausted > 10) << "no budget ran dry";
   }
 }

@@ -79,6 +79,47 @@ KeyNode make_key(Random& random, const PolicySet& policy, std::int64_t index) {
   return key;
 }
 
+std::string change_a_key(Random& random, World& world) {
+  std::vector<KeyNode>& keys = world.keys;
+  const std::int64_t dice = random.below(5);
+  const auto any = [&] { return random.below(static_cast<std::int64_t>(keys.size())); };
+  if (dice == 0 && !keys.empty()) {
+    const auto at = keys.begin() + any();
+    world.gone_keys.push_back(*at);
+    keys.erase(at);
+    return world.gone_keys.back().id;
+  }
+  if (dice == 1 && !world.gone_keys.empty()) {
+    KeyNode back = make_key(random, *world.policy, 0);
+    back.id = world.gone_keys.back().id;
+    world.gone_keys.pop_back();
+    keys.push_back(back);
+    return {};
+  }
+  if (dice == 2 && keys.size() < 10) {
+    keys.push_back(make_key(random, *world.policy, ++world.last_key));
+    return {};
+  }
+  if (keys.empty()) return {};
+  KeyNode& key = keys[static_cast<std::size_t>(any())];
+  KeyNode changed = make_key(random, *world.policy, 0);
+  changed.id = key.id;
+  if (random.chance(80)) changed.team = key.team;
+  key = changed;
+  return key.id;
+}
+
+TokenFacts make_tokens(Random& random, const EngineFacts& engine) {
+  TokenFacts tokens;
+  tokens.prompt_tokens = random.below(engine.max_model_len);
+  if (random.chance(70)) tokens.prompt_tokens /= 4;
+  if (random.chance(75)) tokens.max_tokens = random.between(1, engine.max_model_len / 3);
+  if (random.chance(10)) tokens.choices = random.between(2, 4);
+  if (random.chance(30)) tokens.cached_prompt_tokens = random.below(tokens.prompt_tokens + 1);
+  if (random.chance(10)) tokens.client_deadline = milliseconds(random.between(1, 2000));
+  return tokens;
+}
+
 World make_world(Random& random) {
   World world;
   PolicySet policy = default_policy_set();

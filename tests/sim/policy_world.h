@@ -42,11 +42,20 @@ struct World {
   std::shared_ptr<const PolicySet> policy;
   EngineFacts engine;
   std::vector<KeyNode> keys;
+  std::vector<KeyNode> gone_keys;
+  std::int64_t last_key = 100;
 };
 
 World make_world(Random& random);
 
 // A key of some team with random limits; `index` makes its id.
 KeyNode make_key(Random& random, const PolicySet& policy, std::int64_t index);
+
+// One key goes, comes back (perhaps in another team), is new, or changes its limits or its team.
+// Its id, when it was there before; else empty.
+std::string change_a_key(Random& random, World& world);
+
+// How much a request asks for.
+TokenFacts make_tokens(Random& random, const EngineFacts& engine);
 
 }  // namespace turnstile::policy::sim
