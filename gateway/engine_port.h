@@ -39,7 +39,8 @@ class EnginePort {
  public:
   virtual ~EnginePort() = default;
 
-  // False: more requests are open than the engine takes. Permits keep that from happening.
+  // False: there is no memory for it. Room for it there is: however many are open and paused, one
+  // that has a permit is taken.
   virtual bool try_submit(engine::Request request) = 0;
 
   // At most once for a request that was submitted; unknown and finished ids are ignored.

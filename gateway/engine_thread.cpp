@@ -11,19 +11,20 @@ namespace {
 // How long the engine sleeps at most; it then shows that it lives and sleeps again.
 constexpr std::chrono::milliseconds kBeatInterval{1'000};
 
-// Of one request: every pause with its resume, and a cancel.
-constexpr std::size_t kMostCalls = 2 * EnginePort::kMostPauses + 1;
+// What the queues hold before they first grow.
+constexpr std::size_t kUsualMail = 64;
 
 }  // namespace
 
 EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
-                           std::size_t max_open_requests)
+                           std::optional<std::size_t> most_open_requests)
     : engine_(std::move(engine)),
       clock_(clock),
-      max_open_requests_(max_open_requests),
-      submissions_(max_open_requests, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
+      most_open_requests_(most_open_requests),
+      submissions_(kUsualMail, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
       submitter_(submissions_),
-      calls_(max_open_requests * kMostCalls),
+      calls_(kUsualMail, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
+      caller_(calls_),
       reports_(kReports),
       spare_(kReports) {
   for (std::size_t i = 0; i < kReports; ++i) {
@@ -41,8 +42,9 @@ EngineThread::~EngineThread() {
 }
 
 bool EngineThread::try_submit(engine::Request request) {
-  if (open_requests_ == max_open_requests_) return false;
-  if (!submissions_.try_enqueue(submitter_, std::move(request))) return false;
+  assert((!most_open_requests_ || open_requests_ < *most_open_requests_) &&
+         "an open connection has one request of so many prompts");
+  if (!submissions_.enqueue(submitter_, std::move(request))) return false;
   ++open_requests_;
   wake_engine(kMail);
   return true;
@@ -53,8 +55,8 @@ void EngineThread::pause(engine::RequestId id) { call(id, CallKind::Pause); }
 void EngineThread::resume(engine::RequestId id) { call(id, CallKind::Resume); }
 
 void EngineThread::call(engine::RequestId id, CallKind kind) {
-  const bool stored = calls_.try_push({id, kind});
-  assert(stored && "the ring holds as many calls as all open requests may bring");
+  const bool stored = calls_.enqueue(caller_, {id, kind});
+  assert(stored && "there is memory for a call");
   wake_engine(kMail);
 }
 
@@ -134,7 +136,7 @@ void EngineThread::loop() {
 
 void EngineThread::read_mail() {
   Call call;
-  while (calls_.try_pop(call)) to_call_.push_back(call);
+  while (calls_.try_dequeue_from_producer(caller_, call)) to_call_.push_back(call);
   engine::Request request;
   while (submissions_.try_dequeue_from_producer(submitter_, request)) {
     engine_->add(std::move(request));
@@ -154,7 +156,7 @@ void EngineThread::read_mail() {
 void EngineThread::sleep() {
   const bool lacks_report = engine_->has_work() && !empty_report_;
   sleeps_for_.exchange(lacks_report ? kMail | kReport : kMail);
-  const bool has_mail = submissions_.size_approx() != 0 || !calls_.empty();
+  const bool has_mail = submissions_.size_approx() != 0 || calls_.size_approx() != 0;
   const bool has_report = lacks_report && !spare_.empty();
   if (!has_mail && !has_report && !stop_.load()) work_.wait(kBeatInterval);
   sleeps_for_.store(kNothing);

@@ -2,7 +2,7 @@
 //
 //   I/O thread                                 engine thread
 //   try_submit -> [ConcurrentQueue] ------+
-//   cancel, pause, resume -> [SpscRing] + |    loop:
+//   cancel, pause, resume -> [the same] + |    loop:
 //                                       v v      read calls, then submissions, then call
 //                                     engine     no work: sleep on `work` (eventfd)
 //   try_take  <- [SpscRing reports] <-- step     take an empty report; none: sleep as well
@@ -21,11 +21,17 @@
 // Cancels and pauses are read before the submissions: one that was read was sent after its request,
 // so draining the submissions afterwards is sure to find the request first.
 //
+// Room: no open request waits for another's. Who is paused stays open without a slot, so slots do
+// not bound the open requests; connections do (most_engine_requests() in served_model.h). So the
+// queues grow to the most mail that was ever unread, which is, for each open request, its
+// engine::Request and 2 * kMostPauses + 1 calls of 16 bytes.
+//
+// Invariant: never more requests are open than `most_open_requests`.
 // Thread:    EnginePort's methods on the I/O thread; the rest is private to the engine thread.
 // Lifetime:  the constructor starts the thread; the destructor stops it after the running step and
 //            joins. Open requests are then dropped without events.
 // Errors:    an exception out of the engine is a fault: the thread ends, fault() says why.
-// Cost:      per step one eventfd write at most, no allocation once the reports have grown.
+// Cost:      per step one eventfd write at most, no allocation once reports and queues have grown.
 // Tests:     tests/gateway/engine_thread_test.cpp (suite tsan: submit, cancel, shutdown races).
 #pragma once
 
@@ -33,6 +39,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,9 +59,9 @@ class EngineThread final : public EnginePort, private engine::StepMail {
   // Reports in flight: enough that a late I/O thread does not stop the engine for some ten steps.
   static constexpr std::size_t kReports = 16;
 
-  // `max_open_requests`: submitted and not yet ended; permits keep the number below it.
+  // `most_open_requests`: submitted and not yet ended, paused ones too; absent: no limit is known.
   EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
-               std::size_t max_open_requests);
+               std::optional<std::size_t> most_open_requests);
   ~EngineThread() override;
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
@@ -94,11 +101,12 @@ class EngineThread final : public EnginePort, private engine::StepMail {
 
   std::unique_ptr<engine::Engine> engine_;  // engine thread, once started
   const Clock& clock_;
-  const std::size_t max_open_requests_;
+  const std::optional<std::size_t> most_open_requests_;
 
   moodycamel::ConcurrentQueue<engine::Request> submissions_;
   moodycamel::ProducerToken submitter_;
-  SpscRing<Call> calls_;
+  moodycamel::ConcurrentQueue<Call> calls_;
+  moodycamel::ProducerToken caller_;
   SpscRing<std::unique_ptr<StepReport>> reports_;
   SpscRing<std::unique_ptr<StepReport>> spare_;
   WakeUp work_;

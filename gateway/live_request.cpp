@@ -106,6 +106,8 @@ void LiveRequest::on_dispatched(const policy::Dispatch& dispatch) {
 
 void LiveRequest::on_paused() {
   is_set_aside_ = true;
+  ++record_.pauses;
+  is_pause_expected_ = true;
   for (const engine::RequestId engine_id : engine_requests_) context_.engine.pause(engine_id);
 }
 
@@ -161,7 +163,9 @@ void LiveRequest::on_event(const engine::Event& reported, const engine::StepOutp
       break;
     }
     case engine::EventKind::Paused:
-      ++record_.pauses;
+      // One of the engine's own, for want of blocks, unless it answers on_paused().
+      if (paused_sequences_ == 0 && !is_pause_expected_) ++record_.pauses;
+      is_pause_expected_ = false;
       if (paused_sequences_++ == 0) context_.metrics.on_paused(record_);
       break;
     case engine::EventKind::Resumed:

@@ -109,6 +109,7 @@ class LiveRequest {
   std::uint32_t open_engine_requests_ = 0;
   bool is_cancelled_ = false;
   bool is_set_aside_ = false;
+  bool is_pause_expected_ = false;  // by on_paused(), and no event of it has come yet
   bool is_exhausted_ = false;
   bool engine_has_failed_ = false;
 

@@ -230,8 +230,8 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   Drain drain(config.server.drain_delay, config.server.drain_timeout);
   TextThreads text_threads(TextThreads::count_for(std::thread::hardware_concurrency()));
   TextPool texts(text_threads);
-  // Permits keep the engine's requests below its sequences; the rest is room for their ends.
-  EngineThread engine(std::move(served->engine), around.clock, served->limits.max_num_seqs * 2);
+  EngineThread engine(std::move(served->engine), around.clock,
+                      most_engine_requests(served->limits, config.limits));
 
   SpineContext context{
       .clock = around.clock,

@@ -9,6 +9,7 @@
 
 #include "engine/kv_pool_size.h"
 #include "engine/memory_text.h"
+#include "gateway/api/generation_request.h"
 #include "gateway/config/speculative_config.h"
 #include "gateway/draft_model.h"
 #include "gateway/log.h"
@@ -70,6 +71,13 @@ tl::expected<engine::Limits, std::string> engine_limits(const ModelConfig& confi
     limits.speculation.draft_kv_blocks = draft_kv_blocks(limits);
   }
   return limits;
+}
+
+std::optional<std::size_t> most_engine_requests(const engine::Limits& engine,
+                                                const LimitsConfig& limits) {
+  if (limits.max_connections == 0) return std::nullopt;
+  const std::size_t slots = engine.max_num_seqs;
+  return limits.max_connections * std::min(kMaxPrompts, slots) + slots;
 }
 
 tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& config,

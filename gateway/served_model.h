@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -37,6 +38,15 @@ std::string model_name(const ModelConfig& config);
 tl::expected<engine::Limits, std::string> engine_limits(
     const ModelConfig& config, std::size_t kv_block_bytes, std::size_t context_length,
     std::optional<std::size_t> left_bytes = std::nullopt);
+
+// How many engine requests can be open at once; absent where connections have no limit. Slots do
+// not bound them: a paused request stays open and holds none, and others of its class may start
+// before it goes on, so no queue bounds them either. But each has a connection, which has one
+// request at a time, of at most kMaxPrompts prompts and no more of them than there are slots. As
+// many again as there are slots may have been torn down with their connection while the engine has
+// yet to confirm their end.
+std::optional<std::size_t> most_engine_requests(const engine::Limits& engine,
+                                                const LimitsConfig& limits);
 
 // Limits and engine around a model that is loaded. The error is a sentence without the path.
 tl::expected<ServedModel, std::string> serve_loaded_model(

@@ -78,7 +78,7 @@ struct RequestRecord {
   std::uint64_t completion_tokens = 0;      // over all choices
   std::uint64_t longest_choice_tokens = 0;  // 0: completion_tokens
   std::uint64_t max_tokens = 0;             // per choice; 0: not known
-  std::uint32_t pauses = 0;
+  std::uint32_t pauses = 0;  // of the request, however many sequences it has
 
   // What policy decided and why, as it said so.
   std::optional<policy::Queued> queued;

@@ -222,16 +222,80 @@ TEST(EngineThread, TheReportThatTheEngineLacksWakesIt) {
   EXPECT_GT(thread.wakes(), before);
 }
 
-TEST(EngineThread, MoreRequestsThanPermitsAreNotTaken) {
+// Far more than there are slots, and all of it unread while reports are out: what a request brings
+// in its life is kept for as long as it takes, and whoever comes last is served at once.
+TEST(EngineThread, PausedRequestsTakeNobodysRoom) {
   const SystemClock clock;
-  EngineThread thread(tests::toy_engine(limits()), clock, 2);
-  EXPECT_TRUE(thread.try_submit(request(1, 5)));
-  EXPECT_TRUE(thread.try_submit(request(2, 5)));
-  EXPECT_FALSE(thread.try_submit(request(3, 5)));
+  constexpr engine::RequestId kPaused = 400;
+  EngineThread thread(tests::toy_engine(limits()), clock, kPaused + 1);
+  for (engine::RequestId id = 1; id <= kPaused; ++id) {
+    ASSERT_TRUE(thread.try_submit(request(id, 40))) << "longer than there are reports";
+    for (std::size_t i = 0; i < EnginePort::kMostPauses; ++i) {
+      if (i > 0) thread.resume(id);
+      thread.pause(id);
+    }
+  }
+  ASSERT_TRUE(thread.try_submit(request(kPaused + 1, 10)));
   Reader reader(thread);
-  ASSERT_TRUE(reader.read_until_done(2));
-  EXPECT_TRUE(thread.try_submit(request(4, 5)));
-  ASSERT_TRUE(reader.read_until_done(3));
+  ASSERT_TRUE(reader.read_until_done(1));
+  EXPECT_TRUE(reader.done_.contains(kPaused + 1));
+  for (engine::RequestId id = 1; id <= kPaused; ++id) {
+    thread.resume(id);
+    if (id % 2 == 0) thread.cancel(id);
+  }
+  ASSERT_TRUE(reader.read_until_done(kPaused + 1));
+  for (engine::RequestId id = 1; id <= kPaused; ++id) {
+    if (id % 2 == 0) {
+      EXPECT_EQ(reader.done_.at(id), engine::FinishReason::Cancelled) << id;
+    } else {
+      EXPECT_EQ(reader.tokens_.at(id), 40U) << id;
+    }
+  }
+}
+
+// Nothing is read while this model computes.
+class DeafModel final : public engine::Model {
+ public:
+  explicit DeafModel(std::atomic<bool>& may_end) : may_end_(may_end) {}
+
+  std::size_t vocab_size() const override { return tests::kToyVocabulary; }
+  std::size_t context_length() const override { return 4'096; }
+  std::size_t kv_block_bytes() const override { return 64; }
+  bool reserve(std::size_t, std::size_t, std::size_t) override { return true; }
+  void copy_block(kernels::BlockId, kernels::BlockId) override {}
+  bool forward(std::span<const engine::StepSlice>, std::span<float> logits,
+               engine::StepWatch*) override {
+    while (!may_end_.load()) std::this_thread::yield();
+    std::ranges::fill(logits, 0.0F);
+    return true;
+  }
+
+ private:
+  std::atomic<bool>& may_end_;
+};
+
+TEST(EngineThread, WhatComesWhileAStepRunsIsKept) {
+  const SystemClock clock;
+  std::atomic<bool> may_end = false;
+  auto engine = engine::Engine::create(std::make_unique<DeafModel>(may_end), tests::toy_tokenizer(),
+                                       limits());
+  ASSERT_TRUE(engine) << engine.error();
+  constexpr engine::RequestId kRequests = 300;
+  EngineThread thread(std::move(*engine), clock, kRequests);
+  for (engine::RequestId id = 1; id <= kRequests; ++id) {
+    ASSERT_TRUE(thread.try_submit(request(id, 100)));
+    for (std::size_t i = 0; i < EnginePort::kMostPauses; ++i) {
+      thread.pause(id);
+      thread.resume(id);
+    }
+    thread.cancel(id);
+  }
+  may_end.store(true);
+  Reader reader(thread);
+  ASSERT_TRUE(reader.read_until_done(kRequests));
+  for (const auto& [id, reason] : reader.done_) {
+    EXPECT_EQ(reason, engine::FinishReason::Cancelled) << id;
+  }
 }
 
 TEST(EngineThread, StopsWithWorkInEveryPhase) {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "gateway/served_model.h"
 #include "tests/support/spine_world.h"
 
 namespace turnstile::tests {
@@ -88,6 +90,48 @@ TEST(Pause, DemoTakesThePlaceOfBatchAndBothAnswersAreWhole) {
   EXPECT_EQ(text_of(paused), text_of(kept)) << "the same text as without a pause";
   EXPECT_NE(paused.body.find("\"pauses\":1"), std::string::npos) << paused.body;
   EXPECT_EQ(finished_as(world, "completed"), 3);
+  expect_nothing_held(world);
+}
+
+// Each class pauses the one below, with as many prompts as there are slots: three engines full are
+// set aside and a fourth runs. Slots do not bound what is open, connections do.
+TEST(Pause, WhoIsPausedTakesNobodysRoomHoweverManyPromptsItHas) {
+  constexpr std::uint32_t kSlots = 4;
+  const std::vector<std::string> classes = {"batch", "standard", "interactive", "demo"};
+  SpineWorldOptions options = with_slots(kSlots);
+  for (const std::string& name : classes) {
+    options.policy += "[classes." + name + "]\nwatermark = 1.0\nfloor = 0\ncan_preempt = true\n"
+                      "preemptible = true\n";
+  }
+  engine::Limits engine;
+  engine.max_num_seqs = kSlots;
+  options.limits.max_connections = static_cast<std::uint32_t>(classes.size());
+  options.engine.max_open_requests = *gateway::most_engine_requests(engine, options.limits);
+  SpineWorld world(std::move(options));
+  world.engine.plan = [](const engine::Request&) {
+    FakePlan plan;
+    plan.completion_tokens = 12;
+    return plan;
+  };
+  std::vector<MemoryClient> clients;
+  for (const std::string& name : classes) {
+    clients.push_back(world.connect());
+    clients.back().send(world.post("/v1/completions",
+                                   R"({"prompt":["a","b","c","d"],"max_tokens":20})", 0,
+                                   "X-Turnstile-Class: " + name + "\r\n"));
+    world.settle();
+    step_engine(world, 3);
+  }
+  EXPECT_EQ(world.engine.open_requests(), kSlots * classes.size());
+  world.run_engine();
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const HttpAnswer answer = answer_after_pause(clients[i]);
+    EXPECT_EQ(answer.status, 200) << classes[i] << ": " << answer.body;
+    const std::string pauses = classes[i] == "demo" ? "\"pauses\":0" : "\"pauses\":1";
+    EXPECT_NE(answer.body.find(pauses), std::string::npos)
+        << "pauses of the request, not of its prompts: " << answer.body;
+  }
+  EXPECT_EQ(finished_as(world, "completed"), 4);
   expect_nothing_held(world);
 }
 

@@ -155,6 +155,19 @@ TEST(ServedModel, AnUnwrittenCacheFollowsTheMemoryThatIsLeft) {
   EXPECT_FALSE(engine_limits(config, 1 << 20, 1 << 20, kGiB / 2));
 }
 
+// Whatever is paused: as many requests as connections, each of so many prompts and slots.
+TEST(ServedModel, ConnectionsBoundTheEngineRequestsThatAreOpen) {
+  engine::Limits engine;
+  LimitsConfig limits;
+  engine.max_num_seqs = 8;
+  limits.max_connections = 100;
+  EXPECT_EQ(most_engine_requests(engine, limits), 100U * 8 + 8);
+  engine.max_num_seqs = 200;
+  EXPECT_EQ(most_engine_requests(engine, limits), 100U * 32 + 200) << "prompts are at most 32";
+  limits.max_connections = 0;
+  EXPECT_EQ(most_engine_requests(engine, limits), std::nullopt);
+}
+
 TEST(SpscRing, FullAndEmptyAreExact) {
   SpscRing<int> ring(3);
   ASSERT_EQ(ring.capacity(), 4U);
