@@ -59,7 +59,8 @@ std::optional<std::string> check_live(SpineWorld& world) {
   if (auto broken = context.admission.check_invariants(world.clock.now())) return broken;
   if (auto broken = context.texts.check_invariants()) return broken;
   const auto held = static_cast<std::size_t>(context.admission.queued() +
-                                             context.admission.running());
+                                             context.admission.running() +
+                                             context.admission.untold());
   if (context.live.size() != held) {
     return std::to_string(context.live.size()) + " live requests, but policy holds " +
            std::to_string(held);

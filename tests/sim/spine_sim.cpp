@@ -85,6 +85,7 @@ class SpineSim {
   explicit SpineSim(std::uint64_t seed) : chance_(seed), world_(random_world(seed, chance_)) {
     world_.engine.plan = [this](const engine::Request&) { return random_plan(chance_); };
     has_rare_events_ = chance_.one_in(3);
+    keys_ = world_.context.keys.nodes();
   }
 
   SpineSimResult run(std::uint64_t most_moves) {
@@ -130,7 +131,7 @@ class SpineSim {
     moved_ = nullptr;
     const std::uint64_t choice = chance_.up_to(99);
     if (choice < 38) {
-      world_.turn();
+      world_.turn(chance_.one_in(2) ? 1 : chance_.between(2, 8));
     } else if (choice < 42) {
       world_.text_workers.step(chance_.up_to(1));
     } else if (choice < 60) {
@@ -139,9 +140,21 @@ class SpineSim {
       move_client();
     } else if (choice < 96) {
       advance();
+    } else if (choice < 98) {
+      close_or_open_a_key();
     } else {
       rare_event();
     }
+  }
+
+  // As the watch of keys.toml does it; with `revoke --now` what the key has ends at once.
+  void close_or_open_a_key() {
+    policy::KeyNode& key = keys_[chance_.up_to(keys_.size() - 1)];
+    if (!key.disabled && !chance_.one_in(3)) return;
+    key.disabled = !key.disabled;
+    world_.context.admission.set_keys(world_.clock.now(), keys_);
+    if (!key.disabled || chance_.one_in(3)) return;
+    world_.context.live.revoke_keys([&](std::string_view id) { return id == key.id; });
   }
 
   // Time: mostly a little, sometimes exactly to the next deadline, sometimes far.
@@ -157,7 +170,7 @@ class SpineSim {
   }
 
   void rare_event() {
-    if (!has_rare_events_ || !chance_.one_in(6)) return;
+    if (!has_rare_events_ || !chance_.one_in(3)) return;
     switch (chance_.up_to(4)) {
       case 0: world_.context.drain.begin(world_.clock.now()); break;
       case 1: world_.engine.fail("planted"); break;
@@ -275,6 +288,7 @@ class SpineSim {
   SpineWorld world_;
   std::vector<std::unique_ptr<SpineClient>> clients_;
   const SpineClient* moved_ = nullptr;
+  std::vector<policy::KeyNode> keys_;
   bool has_rare_events_ = false;
   SpineSimResult result_;
 };

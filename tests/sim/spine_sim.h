@@ -1,10 +1,10 @@
 // spine_sim.h: the real spine driven through random lives.
 //
 // One seed makes a world (policy, keys, limits, engine) and chooses, turn by turn, who moves: a
-// client that connects, sends a piece of its request, stops reading, leaves or resets; one handler
-// of the I/O thread; a worker that counts a text; one engine step; the clock; now and then a drain,
-// an engine that fails, a disk that is full. So a cancel and a fault meet the spine at every point
-// where it waits.
+// client that connects, sends a piece of its request, stops reading, leaves or resets; a turn of
+// the I/O thread, of one handler or of several; a worker that counts a text; one engine step; the
+// clock; a key that is closed, with or without what it has; now and then a drain, an engine that
+// fails, a disk that is full. So a cancel and a fault meet the spine wherever it waits.
 //
 // After each move: policy's invariants, live requests against permits and places, the engine's
 // limits (the fake engine throws), the frames of every client. At the end everything is let go of

@@ -127,11 +127,12 @@ MemoryClient SpineWorld::connect(ListenerKind listener, PeerAddress peer) {
   return client;
 }
 
-bool SpineWorld::turn() {
+bool SpineWorld::turn(std::size_t most_handlers) {
   io_.restart();
-  const bool moved = io_.poll_one() != 0;
+  std::size_t handlers = 0;
+  while (handlers < most_handlers && io_.poll_one() != 0) ++handlers;
   end_turn(context);
-  return moved;
+  return handlers > 0;
 }
 
 void SpineWorld::settle() {

@@ -57,8 +57,8 @@ class SpineWorld {
   // Runs until nothing moves. `holds_texts`: the text workers do nothing meanwhile.
   void settle();
   bool holds_texts = false;
-  // One handler at most, then the end of a turn: for tests that look between.
-  bool turn();
+  // At most so many handlers, then the end of a turn: for tests that look between.
+  bool turn(std::size_t most_handlers = 1);
   void advance(policy::Duration by);
   // Steps the engine and settles until the engine has nothing left to do.
   void run_engine();
