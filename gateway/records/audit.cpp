@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "gateway/records/audit_line.h"
 #include "gateway/records/audit_records.h"
+#include "gateway/records/audit_tail.h"
 #include "gateway/records/coalesce.h"
 #include "gateway/api/json_object.h"
 #include "gateway/records/sha256.h"
@@ -32,6 +34,8 @@ struct AuditLog::State {
   std::string request;  // the same for requests.jsonl
   std::uint64_t since_checkpoint = 0;
   std::optional<policy::Instant> checkpoint_due;  // set while there are records since the last
+  // Admitted and not ended: the seq of `admitted` by request.
+  std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>> open;
   RefusalCoalescer refusals;
   StrangerCoalescer strangers;
   std::vector<RefusalCoalescer::Group> due_refusals;
@@ -41,6 +45,8 @@ struct AuditLog::State {
   template <typename Members>
   void append(std::string_view kind, const Members& members);
   void append_checkpoint();
+  void append_end(const RequestRecord& record);
+  void end_what_was_open(const std::vector<std::string>& admitted_lines);
   void write_refusal(const RequestRecord& record, std::uint64_t count);
   void write_stranger(std::string_view address, std::string_view code, int status,
                       std::uint64_t count);
@@ -79,9 +85,37 @@ void AuditLog::State::append_checkpoint() {
     object.count("records", since_checkpoint);
     object.count("head_seq", covered.seq);
     object.text("head_hash", covered.hash);
+    object.count("open", open.size());
+    if (open.empty()) return;
+    std::uint64_t oldest = covered.seq;
+    for (const auto& [id, seq] : open) oldest = std::min(oldest, seq);
+    object.count("open_from", oldest);
   });
   since_checkpoint = 0;
   checkpoint_due.reset();
+}
+
+void AuditLog::State::append_end(const RequestRecord& record) {
+  // A checkpoint may follow at once, and must not take the request for open.
+  if (const auto found = open.find(record.request_id); found != open.end()) open.erase(found);
+  append("ended", [&](JsonObject& object) { append_ended(object, record); });
+  request.clear();
+  append_request_line(request, record);
+  sink.write(LineStream::Requests, request);
+}
+
+// All are open until their end is written: a server that is killed here leaves the rest to the
+// next one.
+void AuditLog::State::end_what_was_open(const std::vector<std::string>& admitted_lines) {
+  for (const std::string& admitted : admitted_lines) {
+    const auto parts = take_apart(admitted);
+    if (parts) open.emplace(subject_of(admitted).request_id, parts->seq);
+  }
+  RequestRecord record;
+  for (const std::string& admitted : admitted_lines) {
+    if (read_admitted(admitted, record)) append_end(record);
+  }
+  open.clear();
 }
 
 void AuditLog::State::write_refusal(const RequestRecord& record, std::uint64_t count) {
@@ -120,6 +154,7 @@ AuditLog::AuditLog(const Clock& clock, LineSink& sink, AuditStart start)
   if (start.torn_tail) {
     state_->append("recovered", [&](JsonObject& object) { object.text("aside", *start.torn_tail); });
   }
+  state_->end_what_was_open(start.unended);
 }
 
 AuditLog::~AuditLog() = default;
@@ -132,16 +167,14 @@ void AuditLog::refused(const RequestRecord& record) {
 }
 
 std::uint64_t AuditLog::admitted(const RequestRecord& record) {
+  state_->open.emplace(record.request_id, state_->head.seq + 1);
   state_->append("admitted", [&](JsonObject& object) { append_admitted(object, record); });
   return state_->head.seq;
 }
 
 void AuditLog::ended(const RequestRecord& record) {
   assert(record.outcome != RequestOutcome::Refused && "a refusal is recorded by refused()");
-  state_->append("ended", [&](JsonObject& object) { append_ended(object, record); });
-  state_->request.clear();
-  append_request_line(state_->request, record);
-  state_->sink.write(LineStream::Requests, state_->request);
+  state_->append_end(record);
 }
 
 void AuditLog::stranger(std::string_view address, std::string_view code, int status) {

@@ -12,12 +12,15 @@
 //   kind        when
 //   refused     policy or the gateway said no to an arrived request (alone)
 //   admitted    a permit was given; followed by one `ended` of the same request_id
-//   ended       the end of an admitted request; alone when the client left the queue
+//   ended       the end of an admitted request; alone when the client left the queue. With
+//               `"recovered":true` it was written at the next start, because the server was killed
+//               before: outcome `fault`, code `internal_error`, nothing known of its tokens
 //   stranger    failed authentication: one a minute and address, with a count
 //   policy      a policy revision came into force
 //   key         a key was added, changed, revoked or is gone
 //   recovered   the file ended in part of a line (a crash); the part was moved aside
-//   checkpoint  each 1,000 records or 60 s with records: seq and head of the chain
+//   checkpoint  each 1,000 records or 60 s with records: seq and head of the chain, and how many
+//               admitted requests are `open`, the oldest since record `open_from`
 //
 // While the sink is not writable nobody gets a line for nothing: strangers are only counted, and
 // what is merged, as the checkpoint, waits until the sink is writable again.
@@ -28,8 +31,9 @@
 // Durability: mode async. A record is handed to the writer at once and synced within a second, so
 // durable() is immediately true; stricter modes will make the spine wait for it.
 //
-// Thread:  I/O. Cost: append is formatting plus one SHA-256 of 0.3 to 1 KiB, a few microseconds; no
-//          allocation once the buffer has grown.
+// Thread:  I/O. Cost: append is formatting plus one SHA-256 of 0.3 to 1 KiB, a few microseconds; an
+//          allocation for an admitted request.
+// Memory:  the ids of the requests that have not ended.
 // Tests:   tests/gateway/audit_test.cpp, audit_verify_test.cpp.
 #pragma once
 
@@ -39,6 +43,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tl/expected.hpp>
 
@@ -59,14 +64,17 @@ struct AuditStart {
   AuditHead head;
   std::uint64_t file_number = 1;
   std::optional<std::string> torn_tail;  // name of the file that got the part of a line
+  std::vector<std::string> unended;  // `admitted` lines of requests that a killed server left open
 };
 
-// Finds the last record below state_dir/audit and moves a torn last line aside. Fails with a
+// Finds the last record below state_dir/audit, moves a torn last line aside and reads back to the
+// oldest request without an end (gateway/records/audit_tail.h). Fails with a
 // sentence when the last whole line is not a record of ours: going on would hide the damage.
 tl::expected<AuditStart, std::string> open_audit_folder(const std::filesystem::path& state_dir);
 
 class AuditLog {
  public:
+  // Writes `recovered` and the ends that are missing, here and in requests.jsonl.
   AuditLog(const Clock& clock, LineSink& sink, AuditStart start);
   ~AuditLog();
   AuditLog(const AuditLog&) = delete;
@@ -82,7 +90,7 @@ class AuditLog {
   void stranger(std::string_view address, std::string_view code, int status);
 
   void policy(std::string_view revision, std::string_view content_hash, std::string_view file);
-  // `change` is "added", "changed", "revoked" or "removed".
+  // `change` is "added", "changed", "revoked", "closed" (a mistake in its entry) or "removed".
   void key(std::string_view key_id, std::string_view team, std::string_view change);
 
   // Whether the record survives a crash as far as the mode promises.

@@ -8,6 +8,7 @@
 
 #include "gateway/records/audit.h"
 #include "gateway/records/audit_line.h"
+#include "gateway/records/audit_tail.h"
 #include "gateway/records/line_file.h"
 
 namespace turnstile::gateway {
@@ -117,6 +118,9 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
                            "the audit folder away to start a new log.");
     }
     start.head = {parts->seq, std::string(parts->hash)};
+    auto unended = unended_requests(files);
+    if (!unended) return tl::unexpected(std::move(unended).error());
+    start.unended = *std::move(unended);
     return start;
   }
   return start;

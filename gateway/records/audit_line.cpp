@@ -9,6 +9,8 @@ namespace {
 constexpr std::string_view kSeqBegin = "{\"seq\":";
 constexpr std::string_view kPrevBegin = ",\"prev\":\"";
 constexpr std::string_view kHashBegin = ",\"hash\":\"";
+constexpr std::string_view kKindBegin = ",\"kind\":\"";
+constexpr std::string_view kRequestBegin = "\",\"request_id\":\"";
 constexpr std::string_view kLineEnd = "\"}";
 
 bool is_hash(std::string_view text) {
@@ -37,6 +39,19 @@ std::optional<AuditLine> take_apart(std::string_view line) {
   parts.prev = rest.substr(kPrevBegin.size(), kHashChars);
   if (!is_hash(parts.prev)) return std::nullopt;
   return parts;
+}
+
+AuditSubject subject_of(std::string_view line) {
+  AuditSubject subject;
+  const std::size_t begin = line.find(kKindBegin);
+  if (begin == std::string_view::npos) return subject;
+  line.remove_prefix(begin + kKindBegin.size());
+  subject.kind = line.substr(0, line.find('"'));
+  line.remove_prefix(subject.kind.size());
+  if (!line.starts_with(kRequestBegin)) return subject;
+  line.remove_prefix(kRequestBegin.size());
+  subject.request_id = line.substr(0, line.find('"'));
+  return subject;
 }
 
 std::string seal(std::string& open_object, Sha256& sha256) {

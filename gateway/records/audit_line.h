@@ -31,6 +31,13 @@ struct AuditLine {
 // `line` without its line feed. Absent when it has not the form above.
 std::optional<AuditLine> take_apart(std::string_view line);
 
+// What a record is about. All before these two is ours: nothing a client sends stands there.
+struct AuditSubject {
+  std::string_view kind;        // "admitted", "ended", ...; empty: no record of ours
+  std::string_view request_id;  // empty for kinds that are of no request
+};
+AuditSubject subject_of(std::string_view line);
+
 // Appends `,"hash":"..."}` and a line feed to an object that lacks its closing brace.
 // Returns the hash as hexadecimal.
 std::string seal(std::string& open_object, Sha256& sha256);

@@ -112,8 +112,8 @@ void append_ended(JsonObject& line, const RequestRecord& record) {
   append_who(line, record);
   line.open("tokens");
   line.count("prompt", record.prompt_tokens);
-  line.count("cached", record.cached_tokens);
-  line.count("output", record.completion_tokens);
+  if (!record.is_end_unknown) line.count("cached", record.cached_tokens);
+  if (!record.is_end_unknown) line.count("output", record.completion_tokens);
   append_count_if(line, "max", record.max_tokens);
   line.close();
   line.ms_if("queue_ms", record.queue_time());
@@ -121,9 +121,10 @@ void append_ended(JsonObject& line, const RequestRecord& record) {
   line.ms_if("decode_ms", record.decode_time());
   line.ms_if("ttft_ms", record.time_to_first_token());
   line.ms_if("tpot_ms", record.time_per_output_token());
-  line.ms("e2e_ms", record.total_time());
+  if (!record.is_end_unknown) line.ms("e2e_ms", record.total_time());
   append_count_if(line, "pauses", record.pauses);
   append_end(line, record);
+  if (record.is_end_unknown) line.boolean("recovered", true);
   if (!record.settlement) return;
   line.integer("service_units", record.settlement->service_units);
   if (record.settlement->budgets.empty()) return;

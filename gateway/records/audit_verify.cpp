@@ -1,11 +1,12 @@
 #include "gateway/records/audit_verify.h"
 
-#include <fstream>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "gateway/records/audit_folder.h"
 #include "gateway/records/audit_line.h"
+#include "gateway/records/line_reader.h"
 #include "gateway/records/sha256.h"
 
 namespace turnstile::gateway {
@@ -27,12 +28,13 @@ class Verifier {
       line_ = 0;
       if (file.number != expected_number) report_missing_files(expected_number, file.number);
       expected_number = file.number + 1;
-      if (!read_file(&file == &files.back())) {
-        return tl::unexpected(file.path.string() + ": the file cannot be read.");
+      if (const auto read = read_file(&file == &files.back()); !read) {
+        return tl::unexpected(read.error());
       }
     }
     report_.files = files.size();
     report_.head = prev_;
+    report_.open = open_.size();
     return std::move(report_);
   }
 
@@ -49,14 +51,19 @@ class Verifier {
          (last > expected ? " to " + std::to_string(last) : "") + ".");
   }
 
-  bool read_file(bool is_last) {
-    std::ifstream stream(path_, std::ios::binary);
-    if (!stream.is_open()) return false;
-    std::string line;
-    while (std::getline(stream, line)) {
+  tl::expected<void, std::string> read_file(bool is_last) {
+    auto reader = LineReader::open(path_);
+    if (!reader) return tl::unexpected(std::move(reader).error());
+    std::string_view line;
+    for (;;) {
+      const LineReader::Next next = reader->next(line);
+      if (next == LineReader::Next::End) return {};
+      if (next == LineReader::Next::Failed) {
+        return tl::unexpected(path_.string() + ": the file cannot be read.");
+      }
       ++line_;
-      if (!stream.eof()) {
-        check(line);
+      if (next != LineReader::Next::Torn) {
+        check(line);  // a line that is too long comes as an empty one, and that is no record
       } else if (is_last) {
         report_.notes.push_back({path_, line_,
                                  "the last line is incomplete (" + std::to_string(line.size()) +
@@ -65,7 +72,15 @@ class Verifier {
         fail("the line is incomplete, and another file follows.");
       }
     }
-    return !stream.bad();
+  }
+
+  void note_open(std::string_view line) {
+    const AuditSubject subject = subject_of(line);
+    if (subject.kind == "admitted" && open_.size() < kMaxOpenTold) {
+      open_.emplace(subject.request_id);
+    } else if (subject.kind == "ended") {
+      open_.erase(std::string(subject.request_id));
+    }
   }
 
   void check(std::string_view line) {
@@ -82,6 +97,7 @@ class Verifier {
     } else if (!is_after_damage_) {
       check_order(*parts);
     }
+    note_open(line);
     if (report_.records == 0) report_.first_seq = parts->seq;
     ++report_.records;
     report_.last_seq = parts->seq;
@@ -102,6 +118,7 @@ class Verifier {
 
   Sha256 sha256_;
   AuditReport report_;
+  std::unordered_set<std::string> open_;  // admitted and not ended so far
   std::string prev_ = std::string(kHashChars, '0');
   bool is_after_damage_ = false;
   fs::path path_;

@@ -8,6 +8,8 @@
 //   text that is not a record       a damaged or foreign line, bytes after a line
 //   a torn last line                the last file ends in part of a line: what a crash leaves.
 //                                   Reported, and not counted as damage.
+//   a request without an end        `admitted` without `ended`: it runs, or the server was killed
+//                                   and not started since. Counted, and not counted as damage.
 //
 // Not found: whole lines taken off the end. Nothing in the log can show that; compare the last
 // sequence number and head with a copy kept elsewhere.
@@ -15,7 +17,8 @@
 // After a damaged place the check goes on with what the line itself says, so that each damage is
 // reported once.
 //
-// Cost: reads the log once, line by line; memory for one line.
+// Cost: reads the log once, line by line; memory for two lines and the ids of the open requests,
+//       of which kMaxOpenTold are told apart.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,7 @@
 namespace turnstile::gateway {
 
 inline constexpr std::size_t kMaxAuditProblems = 100;
+inline constexpr std::size_t kMaxOpenTold = 100'000;
 
 struct AuditProblem {
   std::filesystem::path file;
@@ -42,11 +46,13 @@ struct AuditReport {
   std::uint64_t first_seq = 0;
   std::uint64_t last_seq = 0;
   std::string head;                    // hash of the last record
+  std::uint64_t open = 0;              // requests without an end; kMaxOpenTold: or more
   std::vector<AuditProblem> problems;  // empty: the chain is whole; at most kMaxAuditProblems
   std::vector<AuditProblem> notes;     // a torn last line
 };
 
-// `folder` is the audit folder or a state_dir. The error (a sentence): no log there, or unreadable.
+// `folder` is the audit folder or a state_dir. The error (a sentence): no log there, unreadable,
+// or something that is no regular file under the name of one.
 tl::expected<AuditReport, std::string> verify_audit(const std::filesystem::path& folder);
 
 }  // namespace turnstile::gateway

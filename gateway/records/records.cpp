@@ -86,16 +86,19 @@ void append_request_line(std::string& out, const RequestRecord& record, std::uin
   if (record.stream) line.boolean("stream", true);
   if (record.choices > 1) line.count("choices", record.choices);
   line.count("prompt_tokens", record.prompt_tokens);
-  line.count("cached_tokens", record.cached_tokens);
-  line.count("completion_tokens", record.completion_tokens);
-  line.boolean("cache_hit", record.cached_tokens > 0);
+  if (!record.is_end_unknown) {
+    line.count("cached_tokens", record.cached_tokens);
+    line.count("completion_tokens", record.completion_tokens);
+    line.boolean("cache_hit", record.cached_tokens > 0);
+  }
   line.ms_if("queue_ms", record.queue_time());
   line.ms_if("prefill_ms", record.prefill_time());
   line.ms_if("decode_ms", record.decode_time());
   line.ms_if("ttft_ms", record.time_to_first_token());
   line.ms_if("tpot_ms", record.time_per_output_token());
-  line.ms("e2e_ms", record.total_time());
+  if (!record.is_end_unknown) line.ms("e2e_ms", record.total_time());
   if (record.pauses > 0) line.count("pauses", record.pauses);
+  if (record.is_end_unknown) line.boolean("recovered", true);
   line.close();
   out += '\n';
 }

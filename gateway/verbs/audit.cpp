@@ -1,12 +1,12 @@
 // turnstile audit verify | show
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
-#include <fstream>
 #include <ostream>
 #include <string>
 
 #include "gateway/records/audit_folder.h"
 #include "gateway/records/audit_verify.h"
+#include "gateway/records/line_reader.h"
 #include "gateway/config/quantity.h"
 #include "gateway/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
@@ -64,6 +64,11 @@ ExitCode run(const AuditVerifyOptions& options, Surroundings around) {
   around.out << report->records << " records in " << report->files << " files, seq "
              << report->first_seq << " to " << report->last_seq << ", head " << report->head
              << '\n';
+  if (report->open > 0) {
+    around.out << "requests without an end: " << report->open
+               << (report->open == kMaxOpenTold ? " or more" : "")
+               << " (they run, or the server was killed and its next start closes them)\n";
+  }
   if (!report->problems.empty()) {
     around.out << "the chain is broken in " << report->problems.size()
                << (report->problems.size() == kMaxAuditProblems ? " or more" : "") << " places\n";
@@ -93,14 +98,21 @@ ExitCode run(const AuditShowOptions& options, Surroundings around) {
     return ExitCode::Environment;
   }
   for (const AuditFileName& file : files) {
-    std::ifstream stream(file.path, std::ios::binary);
-    if (!stream.is_open()) {
-      around.err << file.path.string() << ": the file cannot be read.\n";
+    auto reader = LineReader::open(file.path);
+    if (!reader) {
+      around.err << reader.error() << '\n';
       return ExitCode::Environment;
     }
-    for (std::string line; std::getline(stream, line);) {
+    std::string_view line;
+    for (;;) {
+      const LineReader::Next next = reader->next(line);
+      if (next == LineReader::Next::Failed) {
+        around.err << file.path.string() << ": the file cannot be read.\n";
+        return ExitCode::Environment;
+      }
+      if (next == LineReader::Next::End) break;
       json::error_code error;
-      const json::value record = json::parse(line, error);
+      const json::value record = json::parse(json::string_view(line.data(), line.size()), error);
       // A torn or damaged line is for 'audit verify'.
       if (error || !record.is_object()) continue;
       if (filter.accepts(record.get_object())) around.out << line << '\n';

@@ -1,0 +1,171 @@
+#include "gateway/records/audit_tail.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <chrono>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "gateway/records/audit_line.h"
+#include "gateway/records/line_reader.h"
+#include "gateway/timestamp.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace json = boost::json;
+
+std::optional<std::uint64_t> count_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return std::nullopt;
+  return static_cast<std::uint64_t>(value->get_int64());
+}
+
+std::string text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  if (value == nullptr || !value->is_string()) return {};
+  return std::string(value->get_string().data(), value->get_string().size());
+}
+
+const json::object& object_at(const json::object& object, std::string_view name) {
+  static const json::object kNone;
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  return value != nullptr && value->is_object() ? value->get_object() : kNone;
+}
+
+// Where the log must be read from by what this checkpoint says; absent when it does not say.
+std::optional<std::uint64_t> reads_from(std::string_view line, std::uint64_t seq) {
+  json::error_code error;
+  const json::value value = json::parse(json::string_view(line.data(), line.size()), error);
+  if (error || !value.is_object()) return std::nullopt;
+  const auto open = count_at(value.get_object(), "open");
+  if (!open) return std::nullopt;
+  return *open == 0 ? seq : count_at(value.get_object(), "open_from");
+}
+
+// Calls `see` with each record of the file.
+template <typename See>
+tl::expected<void, std::string> each_record(const std::filesystem::path& path, const See& see) {
+  auto reader = LineReader::open(path);
+  if (!reader) return tl::unexpected(std::move(reader).error());
+  std::string_view line;
+  for (;;) {
+    const LineReader::Next next = reader->next(line);
+    if (next == LineReader::Next::End) return {};
+    if (next == LineReader::Next::Failed) {
+      return tl::unexpected(path.string() + ": the file cannot be read.");
+    }
+    if (next != LineReader::Next::Line) continue;
+    const auto parts = take_apart(line);
+    if (parts && !see(line, *parts)) return {};
+  }
+}
+
+struct Admitted {
+  std::uint64_t seq = 0;
+  std::string line;
+};
+
+}  // namespace
+
+tl::expected<std::vector<std::string>, std::string> unended_requests(
+    std::span<const AuditFileName> files) {
+  const std::size_t earliest = files.size() - std::min(files.size(), kMaxTailFiles);
+  std::optional<std::uint64_t> from;
+  std::size_t first = files.size();
+  while (first > earliest && !from) {
+    --first;
+    const auto read = each_record(files[first].path, [&](std::string_view line, const auto& parts) {
+      if (subject_of(line).kind != "checkpoint") return true;
+      if (const auto said = reads_from(line, parts.seq)) from = said;
+      return true;
+    });
+    if (!read) return tl::unexpected(read.error());
+  }
+  // Back to the file in which that record stands.
+  while (first > earliest) {
+    std::uint64_t first_seq = 0;
+    const auto read = each_record(files[first].path, [&](std::string_view, const auto& parts) {
+      first_seq = parts.seq;
+      return false;
+    });
+    if (!read) return tl::unexpected(read.error());
+    if (first_seq != 0 && first_seq <= from.value_or(0)) break;
+    --first;
+  }
+
+  std::unordered_map<std::string, Admitted> open;
+  for (; first < files.size(); ++first) {
+    const auto read = each_record(files[first].path, [&](std::string_view line, const auto& parts) {
+      if (parts.seq < from.value_or(0)) return true;
+      const AuditSubject subject = subject_of(line);
+      if (subject.kind == "admitted" && open.size() < kMaxTailRequests) {
+        open[std::string(subject.request_id)] = {parts.seq, std::string(line)};
+      } else if (subject.kind == "ended") {
+        open.erase(std::string(subject.request_id));
+      }
+      return true;
+    });
+    if (!read) return tl::unexpected(read.error());
+  }
+  std::vector<Admitted> in_order;
+  in_order.reserve(open.size());
+  for (auto& [id, admitted] : open) in_order.push_back(std::move(admitted));
+  std::ranges::sort(in_order, {}, &Admitted::seq);
+  std::vector<std::string> lines;
+  lines.reserve(in_order.size());
+  for (Admitted& admitted : in_order) lines.push_back(std::move(admitted.line));
+  return lines;
+}
+
+bool read_admitted(std::string_view line, RequestRecord& record) {
+  json::error_code error;
+  const json::value value = json::parse(json::string_view(line.data(), line.size()), error);
+  if (error || !value.is_object()) return false;
+  const json::object& object = value.get_object();
+  record = {};
+  record.request_id = text_at(object, "request_id");
+  if (text_at(object, "kind") != "admitted" || record.request_id.empty()) return false;
+  record.client_request_id = text_at(object, "client_request_id");
+  const std::string route = text_at(object, "route");
+  for (const std::string_view known : {"/v1/chat/completions", "/v1/completions"}) {
+    if (route == known) record.route = known;
+  }
+  record.address = text_at(object, "address");
+  const json::object& path = object_at(object, "path");
+  record.department = text_at(path, "dept");
+  record.team = text_at(path, "team");
+  record.key_id = text_at(path, "key_id");
+  const json::object& service_class = object_at(object, "class");
+  record.requested_class = text_at(service_class, "requested");
+  record.service_class = text_at(service_class, "effective");
+  record.clamped_by = text_at(service_class, "clamped_by");
+  const json::object& model = object_at(object, "model");
+  record.model = text_at(model, "alias");
+  record.serves = text_at(model, "resolved");
+  record.policy_revision = text_at(object, "policy");
+  record.choices = static_cast<std::uint32_t>(count_at(object, "choices").value_or(1));
+  record.prompts = static_cast<std::uint32_t>(count_at(object, "prompts").value_or(1));
+  record.prompt_tokens = count_at(object_at(object, "tokens"), "prompt").value_or(0);
+  record.max_tokens = count_at(object_at(object, "tokens"), "max").value_or(0);
+
+  policy::Duration waited{};
+  const json::object& queue = object_at(object, "queue");
+  if (const json::value* ms = queue.if_contains("wait_ms"); ms != nullptr && ms->is_double()) {
+    waited = std::chrono::duration_cast<policy::Duration>(
+        std::chrono::duration<double, std::milli>(std::clamp(ms->get_double(), 0.0, 1e9)));
+  }
+  record.dispatched = record.arrived + waited;
+  if (const auto admitted = parse_timestamp(text_at(object, "ts"))) {
+    record.arrived_wall = *admitted - waited;
+  }
+  record.outcome = RequestOutcome::Fault;
+  record.code = "internal_error";
+  record.status = 500;
+  record.is_end_unknown = true;
+  return true;
+}
+
+}  // namespace turnstile::gateway

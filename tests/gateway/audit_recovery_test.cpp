@@ -1,0 +1,245 @@
+// What a killed server leaves open is closed by the next start, once.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <boost/json/parse.hpp>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gateway/records/audit.h"
+#include "gateway/records/audit_line.h"
+#include "gateway/records/audit_tail.h"
+#include "gateway/records/audit_verify.h"
+#include "gateway/records/line_reader.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/memory_lines.h"
+#include "tests/support/temp_folder.h"
+
+namespace turnstile::gateway {
+namespace {
+
+namespace fs = std::filesystem;
+namespace json = boost::json;
+using namespace std::chrono_literals;
+
+RequestRecord admitted_record(const ManualClock& clock, const std::string& id) {
+  RequestRecord record;
+  record.request_id = id;
+  record.client_request_id = "theirs-" + id;
+  record.route = "/v1/completions";
+  record.address = "192.0.2.7";
+  record.department = "main";
+  record.team = "lab";
+  record.key_id = "anna";
+  record.requested_class = "demo";
+  record.service_class = "batch";
+  record.clamped_by = "team/lab";
+  record.model = "chat";
+  record.serves = "smollm2";
+  record.policy_revision = "r1-0a1b2c3d";
+  record.choices = 2;
+  record.prompt_tokens = 12;
+  record.max_tokens = 64;
+  record.arrived_wall = clock.wall() - 10ms;
+  record.arrived = clock.now() - 10ms;
+  record.dispatched = clock.now();
+  return record;
+}
+
+// Starts of a server on one folder. The end of a Run is a kill: nothing more is written.
+struct Machine {
+  TempFolder state;
+  ManualClock clock;
+
+  // `next_file`: a new file number, as after a rotation.
+  void run(const std::function<void(AuditLog&)>& live, std::uint64_t next_file = 0) {
+    auto start = open_audit_folder(state.path());
+    ASSERT_TRUE(start) << start.error();
+    const std::uint64_t file = next_file != 0 ? next_file : start->file_number;
+    MemoryLines lines;
+    {
+      AuditLog audit(clock, lines, *std::move(start));
+      live(audit);
+    }
+    fs::create_directories(state / "audit");
+    append(state / "audit" / fs::path("audit-00000" + std::to_string(file) + ".jsonl"),
+           lines.text(LineStream::Audit));
+    append(state / "requests.jsonl", lines.text(LineStream::Requests));
+  }
+  static void append(const fs::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary | std::ios::app) << text;
+  }
+  std::uint64_t open() const {
+    const auto report = verify_audit(state.path());
+    EXPECT_TRUE(report && report->problems.empty());
+    return report ? report->open : 0;
+  }
+  std::vector<json::object> read(const std::string& file) const {
+    std::vector<json::object> objects;
+    std::istringstream text(state.read(file));
+    for (std::string line; std::getline(text, line);) {
+      objects.push_back(json::parse(line).as_object());
+    }
+    return objects;
+  }
+};
+
+TEST(AuditRecovery, ARequestThatAKilledServerHadGetsItsEndAtTheNextStart) {
+  Machine machine;
+  machine.run([&](AuditLog& audit) {
+    const RequestRecord done = admitted_record(machine.clock, "done");
+    RequestRecord ended = done;
+    ended.ended = machine.clock.now();
+    audit.admitted(done);
+    audit.admitted(admitted_record(machine.clock, "open-1"));
+    audit.ended(ended);
+    audit.admitted(admitted_record(machine.clock, "open-2"));
+  });
+  EXPECT_EQ(machine.open(), 2U) << "audit verify counts them";
+  machine.clock.advance(1h);
+  machine.run([](AuditLog&) {});
+  EXPECT_EQ(machine.open(), 0U);
+  machine.run([](AuditLog&) {});
+
+  const auto audit = machine.read("audit/audit-000001.jsonl");
+  ASSERT_EQ(audit.size(), 6U) << "once, whatever starts follow";
+  for (std::size_t i = 0; i < 2; ++i) {
+    json::object line = audit[4 + i];
+    const json::object& admitted = audit[i == 0 ? 1 : 3];
+    for (const char* same : {"request_id", "client_request_id", "route", "address", "path", "class",
+                             "model", "policy", "choices"}) {
+      EXPECT_EQ(line[same], admitted.at(same)) << same;
+    }
+    EXPECT_EQ(line["kind"].as_string(), "ended");
+    EXPECT_EQ(line["outcome"].as_string(), "fault");
+    EXPECT_EQ(line["code"].as_string(), "internal_error");
+    EXPECT_TRUE(line["recovered"].as_bool());
+    EXPECT_EQ(line["tokens"], json::parse(R"({"prompt":12,"max":64})")) << "no count is invented";
+    for (const char* unknown : {"e2e_ms", "prefill_ms", "ledger", "service_units"}) {
+      EXPECT_FALSE(line.contains(unknown)) << unknown;
+    }
+  }
+  const auto requests = machine.read("requests.jsonl");
+  ASSERT_EQ(requests.size(), 3U);
+  json::object line = requests[1];
+  EXPECT_EQ(line["request_id"].as_string(), "open-1");
+  EXPECT_EQ(line["outcome"].as_string(), "fault");
+  EXPECT_EQ(line["ts"].as_string(), "2025-12-31T23:59:59.990000Z") << "when it arrived";
+  EXPECT_TRUE(line["recovered"].as_bool());
+  for (const char* there : {"team", "key_id", "class", "code", "status", "prompt_tokens"}) {
+    EXPECT_TRUE(line.contains(there)) << there;
+  }
+  for (const char* unknown : {"completion_tokens", "cached_tokens", "cache_hit", "e2e_ms"}) {
+    EXPECT_FALSE(line.contains(unknown)) << unknown;
+  }
+}
+
+// Checkpoints say where to begin, so a start does not read all that was ever written, and what has
+// been open since before many checkpoints is found all the same.
+TEST(AuditRecovery, CheckpointsSayHowFarBackToRead) {
+  Machine machine;
+  const auto busy = [&](AuditLog& audit) {
+    for (int i = 0; i < 2'500; ++i) audit.key("k", "lab", "added");
+  };
+  machine.run([&](AuditLog& audit) {
+    audit.admitted(admitted_record(machine.clock, "old"));
+    busy(audit);
+  });
+  const auto found = [&] {
+    return unended_requests(list_audit_files(machine.state / "audit")).value().size();
+  };
+  EXPECT_EQ(found(), 1U);
+  const auto lines = machine.read("audit/audit-000001.jsonl");
+  EXPECT_EQ(lines.at(1'000).at("open").as_int64(), 1);
+  EXPECT_EQ(lines.at(1'000).at("open_from").as_int64(), 1);
+
+  machine.run([&](AuditLog& audit) { busy(audit); }, 2);
+  const auto after = machine.read("audit/audit-000002.jsonl");
+  EXPECT_EQ(after.at(0).at("request_id").as_string(), "old") << "closed by this start";
+  EXPECT_EQ(after.at(1'000).at("open").as_int64(), 0);
+  EXPECT_FALSE(after.at(1'000).contains("open_from"));
+  machine.state.write("audit/audit-000002.jsonl", "");
+  EXPECT_EQ(found(), 1U) << "an empty last file: the one before it is read";
+}
+
+TEST(AuditRecovery, AtMostTheLastFilesAreRead) {
+  Machine machine;
+  machine.run([&](AuditLog& audit) { audit.admitted(admitted_record(machine.clock, "lost")); });
+  const auto found = [&] {
+    return unended_requests(list_audit_files(machine.state / "audit")).value().size();
+  };
+  for (std::size_t i = 2; i <= kMaxTailFiles + 1; ++i) {
+    EXPECT_EQ(found(), 1U) << i;
+    machine.state.write("audit/audit-00000" + std::to_string(i) + ".jsonl", "");
+  }
+  EXPECT_EQ(found(), 0U);
+  EXPECT_EQ(machine.open(), 1U) << "audit verify says so";
+}
+
+// A start that is killed while it writes the ends leaves the rest to the next one, also when a
+// checkpoint came in between.
+TEST(AuditRecovery, AStartThatIsKilledLeavesTheRestToTheNext) {
+  Machine machine;
+  constexpr int kOpen = 1'500;
+  machine.run([&](AuditLog& audit) {
+    for (int i = 0; i < kOpen; ++i) {
+      audit.admitted(admitted_record(machine.clock, "r" + std::to_string(i)));
+    }
+  });
+  machine.run([](AuditLog&) {});
+  std::string text = machine.state.read("audit/audit-000001.jsonl");
+  std::size_t end = 0;
+  for (int line = 0; line < kOpen + 1 + 1'100; ++line) end = text.find('\n', end) + 1;
+  machine.state.write("audit/audit-000001.jsonl", text.substr(0, end));
+  const std::uint64_t left = machine.open();
+  EXPECT_GT(left, 300U);
+  EXPECT_LT(left, 500U);
+  machine.run([](AuditLog&) {});
+  EXPECT_EQ(machine.open(), 0U);
+}
+
+TEST(AuditVerify, WhatIsNoRegularFileIsASentenceAndNoWait) {
+  for (const bool is_pipe : {true, false}) {
+    Machine machine;
+    machine.run([](AuditLog& audit) { audit.key("k", "lab", "added"); });
+    const fs::path odd = machine.state / "audit" / fs::path("audit-000002.jsonl");
+    if (is_pipe) {
+      ASSERT_EQ(::mkfifo(odd.c_str(), 0600), 0);
+    } else {
+      fs::create_symlink("/dev/zero", odd);
+    }
+    const auto report = verify_audit(machine.state.path());
+    ASSERT_FALSE(report);
+    EXPECT_NE(report.error().find("audit-000002.jsonl: is not a regular file"), std::string::npos)
+        << report.error();
+    EXPECT_FALSE(open_audit_folder(machine.state.path()));
+  }
+}
+
+TEST(LineReader, LinesOfAllSizesComeWholeAndTooLongOnesAreSkipped) {
+  TempFolder folder;
+  const std::string longest(kMaxAuditLineBytes, 'l');
+  const fs::path path =
+      folder.write("f", "a\n\n" + longest + "\n" + longest + "x\n" +
+                            std::string(3 * kMaxAuditLineBytes + 5, 'y') + "\nb\ntorn");
+  auto reader = LineReader::open(path);
+  ASSERT_TRUE(reader) << reader.error();
+  using Next = LineReader::Next;
+  const std::vector<std::pair<Next, std::string>> expected{
+      {Next::Line, "a"},   {Next::Line, ""},    {Next::Line, longest}, {Next::TooLong, ""},
+      {Next::TooLong, ""}, {Next::Line, "b"}, {Next::Torn, "torn"},  {Next::End, ""}};
+  for (const auto& [next, text] : expected) {
+    std::string_view line;
+    EXPECT_EQ(reader->next(line), next);
+    EXPECT_EQ(line, text);
+  }
+  EXPECT_FALSE(LineReader::open(folder / "none"));
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
