@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "gateway/config/config_draft.h"
+#include "gateway/config/config_values.h"
 #include "gateway/config/quantity.h"
 #include "gateway/config/speculative_config.h"
 #include "gateway/config/suggestion.h"
@@ -53,6 +54,10 @@ void check_server(ConfigDraft& draft) {
 
 void check_models(ConfigDraft& draft) {
   for (const ModelConfig& model : draft.config.models) {
+    if (model.name.size() > kMaxModelNameBytes) {
+      draft.fail("models.name", "must not be longer than " + std::to_string(kMaxModelNameBytes) +
+                                    " bytes, as in policies.");
+    }
     if (model.path.empty()) {
       draft.fail("models.path", "is missing: name the GGUF file of the model.");
     }

@@ -15,6 +15,9 @@
 
 namespace turnstile::gateway {
 
+// As in policies. The name stands in every record of a request, so it is bounded.
+inline constexpr std::size_t kMaxModelNameBytes = 128;
+
 using Assigned = tl::expected<void, std::string>;
 
 Assigned assign_address(std::string_view text, ListenAddress& field);

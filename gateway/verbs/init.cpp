@@ -5,6 +5,7 @@
 #include <system_error>
 #include <vector>
 
+#include "gateway/config/config_values.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
 #include "gateway/verbs/run.h"
@@ -61,8 +62,11 @@ std::string config_text(const InitOptions& options) {
   std::string text(kConfigText);
   if (options.model) {
     const fs::path path = fs::absolute(*options.model).lexically_normal();
-    text += "\n[[models]]\nname = " + quoted(path.stem().string()) +
-            "\npath = " + quoted(path.string()) +
+    // The name would be the file's stem without it.
+    const std::string name = path.stem().string();
+    text += "\n[[models]]";
+    if (name.size() <= kMaxModelNameBytes) text += "\nname = " + quoted(name);
+    text += "\npath = " + quoted(path.string()) +
             "\n# kv_cache_memory_bytes = \"512MiB\"  # left out: half of the memory that is left"
             "\n# kv_cache_dtype = \"f16\"            # \"int8\" holds up to 1.9 times as many tokens\n";
   }

@@ -195,6 +195,42 @@ TEST(AuditLog, RequestLinesSayWhatTheInterfacePromises) {
                           "\n");
 }
 
+// The longest of every text that a record can hold, each character escaped to six, is far below
+// the line's bound: ids and names by keys_file, policy and config, the address by the system.
+TEST(AuditLog, TheLongestRecordIsFarBelowTheBound) {
+  Fixture f;
+  const auto text = [](std::size_t chars) { return std::string(chars, '\x01'); };
+  RequestRecord record = running_record(f.clock);
+  record.request_id = text(32);
+  record.client_request_id = text(64);
+  record.address = text(108);
+  record.department = record.team = record.key_id = text(64);
+  record.service_class = record.requested_class = text(32);
+  record.clamped_by = text(6 + 128);
+  record.model = text(128);
+  record.serves = text(255);  // the stem of a file's name
+  record.policy_revision = text(32);
+  record.ticket = text(128);
+  record.dispatch->checks = {};
+  while (record.dispatch->checks.size() < policy::kMostChecks) {
+    record.dispatch->checks.push_back({text(32 + 128), INT64_MIN, INT64_MIN, INT64_MIN});
+  }
+  f.audit.admitted(record);
+  finish(record, f.clock);
+  record.settlement->budgets = {};
+  while (record.settlement->budgets.size() < 3) {
+    record.settlement->budgets.push_back({text(32 + 128), INT64_MIN, INT64_MIN});
+  }
+  f.audit.ended(record);
+  record = refused_record(f.clock, text(64));
+  record.refusal->meter = record.refusal->scope = record.refusal->param = text(32 + 128);
+  f.audit.refused(record);
+  f.audit.policy(text(11), text(64), text(4'096));
+  for (const std::string& line : f.written()) {
+    EXPECT_LE(line.size(), kMaxAuditLineBytes) << line.substr(0, 200);
+  }
+}
+
 TEST(AuditLog, HostileNamesStayInsideTheirLine) {
   Fixture f;
   RequestRecord record = refused_record(f.clock, "a\"b\n\\\x01\xE2\x80\xA8");

@@ -273,6 +273,23 @@ TEST(Config, FlagErrorsNameTheFlag) {
                 "object such as {\"method\":\"ngram\",\"num_speculative_tokens\":5}."}));
 }
 
+// The name stands in every record, whose length is bounded.
+TEST(Config, AModelNameIsBounded) {
+  const auto errors = [](const std::string& name) {
+    return errors_of("", {{"MODEL", "models.path", "m.gguf"},
+                          {"--served-model-name", "models.name", name}});
+  };
+  EXPECT_TRUE(errors("org/Model-1.5:q4@main two").empty());
+  EXPECT_TRUE(errors(std::string(128, 'm')).empty());
+  const std::vector<std::string> refused{
+      "--served-model-name: error: models.name must not be longer than 128 bytes, as in policies."};
+  for (const std::size_t bytes : {129, 33'000}) EXPECT_EQ(errors(std::string(bytes, 'm')), refused);
+  const auto in_file =
+      errors_of("[[models]]\npath = \"m.gguf\"\nname = \"" + std::string(129, 'm') + "\"\n");
+  ASSERT_EQ(in_file.size(), 1U);
+  EXPECT_TRUE(in_file[0].starts_with("t.toml:3:8: error: models.name must not be")) << in_file[0];
+}
+
 TEST(Config, AVllmLineCarriesOverWithAWarningWhereNothingHappens) {
   const Config config = good("", {{"MODEL", "models.path", "a.gguf"},
                                   {"--gpu-memory-utilization", "models.gpu_memory_utilization",
