@@ -183,6 +183,9 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   // A closed socket and a file at the process's size limit are errors of that write.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  // Tools that rotate logs send these out of habit; nothing here is rotated by others.
+  std::signal(SIGUSR1, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
   auto prepared = prepare(config, around.err);
   if (!prepared) return prepared.error();
   raise_descriptor_limit(config.limits);
@@ -286,6 +289,13 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   }
   audit.close();
   events.write("stop", "serve", {});
+  if (const std::size_t lost = (*writer)->close(); lost > 0) {
+    log_error(config.server.state_dir.string() + ": the disk did not take the last " +
+              std::to_string(lost) +
+              " records; free space there: the next start writes an end for each request that "
+              "has none");
+    if (!fault) return ExitCode::Environment;
+  }
   return fault ? ExitCode::EngineFault : ExitCode::Done;
 }
 

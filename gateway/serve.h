@@ -6,7 +6,7 @@
 // serves. Problems are sentences on standard error.
 //
 // Exit codes: 0 after a drain; 1 the policy or the keys have errors; 3 a file, a port or the model
-// cannot be used; 4 the engine failed while serving.
+// cannot be used, or the disk did not take the last records; 4 the engine failed while serving.
 //
 // Thread: the calling thread becomes the I/O thread.
 // Tests:  tests/e2e.

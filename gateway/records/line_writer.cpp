@@ -3,6 +3,7 @@
 #include <concurrentqueue/concurrentqueue.h>
 #include <semaphore.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <chrono>
@@ -99,11 +100,22 @@ tl::expected<std::unique_ptr<LineWriter>, std::string> LineWriter::open(
 
 LineWriter::LineWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-LineWriter::~LineWriter() {
-  state_->is_stopping = true;
-  state_->is_asleep = false;
-  sem_post(&state_->wake);
-  state_->thread.join();
+LineWriter::~LineWriter() { close(); }
+
+std::size_t LineWriter::close() {
+  if (state_->thread.joinable()) {
+    state_->is_stopping = true;
+    state_->is_asleep = false;
+    sem_post(&state_->wake);
+    state_->thread.join();
+  }
+  if (!state_->is_failing) return 0;
+  std::size_t lost = state_->queued_lines;
+  for (const std::string& lines : state_->pending) {
+    lost += static_cast<std::size_t>(std::ranges::count(lines, '\n'));
+  }
+  // The disk may take every line and still refuse to keep them.
+  return std::max<std::size_t>(lost, 1);
 }
 
 void LineWriter::write(LineStream stream, std::string_view line) {
@@ -154,7 +166,6 @@ void LineWriter::State::run() {
       sleep_until(synced != taken ? next_sync : policy::Instant::max());
     }
   }
-  if (is_failing) log_error("records could not be written before the end; the disk refused them.");
 }
 
 void LineWriter::State::sleep_until(policy::Instant deadline) {

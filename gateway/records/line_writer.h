@@ -16,7 +16,7 @@
 // Invariant: a byte is never written twice; after a partial write the writer goes on where it
 // stopped, so that files hold whole lines unless the machine stops in between.
 //
-// Thread:  write(), is_writable() from the I/O thread; the destructor joins and flushes.
+// Thread:  write(), is_writable() from the I/O thread; close() and the destructor join and flush.
 // Limits:  kHighMarkLines, kHighMarkBytes.
 // Tests:   tests/gateway/line_writer_test.cpp.
 #pragma once
@@ -68,8 +68,12 @@ class LineWriter final : public LineSink {
   bool is_writable() const override;
 
   // Waits until everything written so far is in its file and the audit log is synced. False when
-  // the disk refuses. For close and tests.
+  // the disk refuses. For tests.
   bool flush();
+
+  // Tries a last time and ends the thread; nothing is written after it. Returns how many lines the
+  // disk did not take: they are lost, all others are synced.
+  std::size_t close();
 
  private:
   struct State;

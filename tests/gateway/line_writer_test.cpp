@@ -209,6 +209,21 @@ TEST(LineWriter, AFullDiskNeverMakesTheCallerWaitAndLosesNothing) {
   EXPECT_EQ(state.read("audit/audit-000001.jsonl"), expected) << "closing writes what waited";
 }
 
+TEST(LineWriter, CloseSaysWhatTheDiskDidNotTake) {
+  TempFolder state;
+  auto writer = LineWriter::open({state.path()});
+  ASSERT_TRUE(writer) << writer.error();
+  (*writer)->write(LineStream::Audit, "a\n");
+  ASSERT_TRUE((*writer)->flush());
+  const FileSizeLimit full(2);
+  for (int i = 0; i < 700; ++i) (*writer)->write(LineStream::Audit, "b\n");
+  EXPECT_EQ((*writer)->close(), 700U);
+  EXPECT_EQ((*writer)->close(), 700U) << "whoever asks again";
+  auto healthy = LineWriter::open({state / "other"});
+  ASSERT_TRUE(healthy) << healthy.error();
+  EXPECT_EQ((*healthy)->close(), 0U);
+}
+
 // requests.jsonl is no chain, so nobody moves a torn line aside; the line after it must be whole.
 TEST(LineFile, ALineAfterATornOneStandsAlone) {
   TempFolder folder;
