@@ -7,6 +7,9 @@
 #include <sstream>
 #include <string_view>
 
+#include "gateway/config/suggestion.h"
+#include "policy/plain_text.h"
+
 namespace turnstile::gateway {
 namespace {
 
@@ -204,6 +207,32 @@ std::string sentence(std::string message, const CLI::App& app) {
   return "turnstile: " + message + "; '" + verb + " --help' lists what there is.\n";
 }
 
+// The first word that should be a verb and is none, as a message; empty when all verbs are known.
+// CLI11 would say that a verb is missing, although one was given.
+std::string unknown_verb(const std::vector<std::string>& arguments, const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string given;
+  for (const std::string& word : arguments) {
+    if (at->get_require_subcommand_min() == 0 || word == "-h" || word == "--help") return {};
+    if (word.starts_with('-')) {
+      return "'" + policy::plain_text(word) + "' stands before the verb, and flags come after it";
+    }
+    std::vector<std::string_view> known;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* verb : at->get_subcommands([](const CLI::App*) { return true; })) {
+      known.push_back(verb->get_name());
+      if (verb->get_name() == word) next = verb;
+    }
+    if (next == nullptr) {
+      return "there is no verb '" + policy::plain_text(given + word) + "'" +
+             suggestion(word, known);
+    }
+    at = next;
+    given += word + " ";
+  }
+  return {};
+}
+
 }  // namespace
 
 tl::expected<Command, UsageText> parse_command_line(std::vector<std::string> arguments) {
@@ -216,6 +245,11 @@ tl::expected<Command, UsageText> parse_command_line(std::vector<std::string> arg
   add_keys(app, draft);
   add_audit(app, draft);
   add_rest(app, draft);
+  app.add_flag_callback("--version", [] {}, "As the verb version");
+  if (!arguments.empty() && arguments.front() == "--version") return VersionOptions{};
+  if (std::string message = unknown_verb(arguments, app); !message.empty()) {
+    return tl::unexpected(UsageText{ExitCode::WrongUsage, sentence(std::move(message), app)});
+  }
 
   std::ranges::reverse(arguments);  // CLI11 takes them from the back
   try {

@@ -110,6 +110,32 @@ TEST(CommandLine, WrongUsageIsOneSentenceThatNamesTheRemedy) {
   }
 }
 
+TEST(CommandLine, AnUnknownVerbIsNamed) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> table{
+      {{"usage"}, "turnstile: there is no verb 'usage'; 'turnstile --help'"},
+      {{"serv", "m.gguf"}, "turnstile: there is no verb 'serv'; perhaps 'serve' was meant; "},
+      {{"keys", "rotate", "x"}, "turnstile: there is no verb 'keys rotate'"},
+      {{"keys", "rotate", "--help"}, "turnstile: there is no verb 'keys rotate'"},
+      {{"policy", "replay"}, "turnstile: there is no verb 'policy replay'"},
+      {{"a\x1b[2J"}, "turnstile: there is no verb 'a"},
+      {{"--config", "c", "serve"}, "turnstile: '--config' stands before the verb"},
+      {{"keys", "--config", "c", "list"}, "turnstile: '--config' stands before the verb"},
+  };
+  for (const auto& [arguments, expected] : table) {
+    const auto command = parse_command_line(arguments);
+    ASSERT_FALSE(command) << expected;
+    EXPECT_EQ(command.error().code, ExitCode::WrongUsage);
+    EXPECT_TRUE(command.error().text.starts_with(expected)) << command.error().text;
+    EXPECT_EQ(command.error().text.find('\x1b'), std::string::npos);
+  }
+}
+
+TEST(CommandLine, TheVersionIsAlsoAFlag) {
+  const auto command = parse_command_line({"--version"});
+  ASSERT_TRUE(command);
+  EXPECT_TRUE(std::holds_alternative<VersionOptions>(*command));
+}
+
 TEST(CommandLine, HelpIsAnAnswerAndListsTheFlags) {
   for (const auto& [arguments, word] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
