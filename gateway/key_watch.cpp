@@ -10,6 +10,8 @@
 namespace turnstile::gateway {
 namespace {
 
+constexpr std::size_t kErrorsLogged = 20;
+
 // Ten thousand keys may change at once, so none is looked for by going through all.
 using KeysById = std::unordered_map<std::string_view, const policy::KeyNode*>;
 
@@ -24,20 +26,20 @@ KeysById by_id(const std::vector<policy::KeyNode>& keys) {
 
 KeyWatch::KeyWatch(SpineContext& context, EventLog& events) : context_(context), events_(events) {
   known_ = context_.keys.nodes();
+  context_.metrics.set_key_file_errors(0);
   apply();
 }
 
 void KeyWatch::tick() {
-  switch (context_.keys.reload_if_changed()) {
-    case KeyReload::Unchanged: return;
-    case KeyReload::Rejected:
-      for (const ConfigError& error : context_.keys.reload_errors()) {
-        log_warning(to_string(error) + " The keys read before stay in use.");
-      }
-      context_.metrics.on_key_reload("rejected");
-      events_.write("keys_rejected", "file", {});
-      return;
-    case KeyReload::Applied: break;
+  const KeyReload reload = context_.keys.reload_if_changed();
+  if (reload == KeyReload::Unchanged) return;
+  context_.metrics.set_key_file_errors(context_.keys.reload_errors().size());
+  if (reload == KeyReload::Rejected) {
+    context_.metrics.on_key_reload("rejected");
+    return report_errors("keys_rejected", " The keys read before stay in use.");
+  }
+  if (reload == KeyReload::Partial) {
+    report_errors("keys_partly_rejected", " This entry is closed, the others are in force.");
   }
   const std::vector<policy::KeyNode> before =
       std::exchange(known_, context_.keys.nodes());
@@ -47,7 +49,7 @@ void KeyWatch::tick() {
     if (old == old_keys.end()) {
       note("added", key);
     } else if (key.disabled && !old->second->disabled) {
-      note("revoked", key);
+      note(context_.keys.is_wrong(key.id) ? "closed" : "revoked", key);
     } else if (!(key == *old->second)) {
       note("changed", key);
     }
@@ -56,11 +58,25 @@ void KeyWatch::tick() {
   for (const policy::KeyNode& key : before) {
     if (!new_keys.contains(key.id)) note("removed", key);
   }
-  context_.metrics.on_key_reload("applied");
+  context_.metrics.on_key_reload(reload == KeyReload::Partial ? "partial" : "applied");
   apply();
   context_.live.revoke_keys([this](std::string_view key_id) {
     return context_.keys.revoked(key_id) == OnRevoke::Cancel;
   });
+}
+
+void KeyWatch::report_errors(std::string_view event, std::string_view consequence) {
+  const std::vector<ConfigError>& errors = context_.keys.reload_errors();
+  for (std::size_t i = 0; i < errors.size() && i < kErrorsLogged; ++i) {
+    log_warning(to_string(errors[i]) + std::string(consequence));
+  }
+  if (errors.size() > kErrorsLogged) {
+    log_warning("the key file has " + std::to_string(errors.size() - kErrorsLogged) +
+                " further errors");
+  }
+  const std::pair<std::string_view, std::string> fields[] = {
+      {"errors", std::to_string(errors.size())}, {"first", to_string(errors.front())}};
+  events_.write(event, "file", fields);
 }
 
 void KeyWatch::apply() {

@@ -2,7 +2,9 @@
 //
 //   changed file --> KeyStore --> Admission::set_keys --> audit (`key`), events.jsonl, metrics
 //
-// A file with errors changes nothing: the keys read before stay, and the error is logged once.
+// An entry with a mistake closes its key and no other; a file from which nothing can be read
+// changes nothing. Errors are logged once, an event says how many, and turnstile_key_file_errors
+// shows them until they are mended. /readyz stays: other keys are served.
 //
 // Thread: I/O. Tests: tests/e2e changes the file of a running server.
 #pragma once
@@ -25,6 +27,7 @@ class KeyWatch {
 
  private:
   void apply();
+  void report_errors(std::string_view event, std::string_view consequence);
   void note(std::string_view change, const policy::KeyNode& key);
 
   SpineContext& context_;

@@ -180,14 +180,11 @@ KeyReload KeyStore::reload_if_changed() {
     state_->errors = {{state_->file.string(), 0, 0, "the key file cannot be read."}};
     return KeyReload::Rejected;
   }
-  auto entries = read_keys(*text, state_->file.string());
-  if (!entries) {
-    state_->errors = std::move(entries).error();
-    return KeyReload::Rejected;
-  }
-  state_->errors.clear();
-  state_->set_entries(*std::move(entries));
-  return KeyReload::Applied;
+  KeysReading reading = read_legible_keys(*text, state_->file.string());
+  state_->errors = std::move(reading.errors);
+  if (!state_->errors.empty() && reading.entries.empty()) return KeyReload::Rejected;
+  state_->set_entries(std::move(reading.entries));
+  return state_->errors.empty() ? KeyReload::Applied : KeyReload::Partial;
 }
 
 const std::vector<ConfigError>& KeyStore::reload_errors() const { return state_->errors; }
@@ -200,6 +197,11 @@ std::vector<policy::KeyNode> KeyStore::nodes() const {
     nodes.back().disabled = !entry.is_in_use();
   }
   return nodes;
+}
+
+bool KeyStore::is_wrong(std::string_view key_id) const {
+  const auto found = state_->by_id.find(key_id);
+  return found != state_->by_id.end() && state_->entries[found->second].is_wrong;
 }
 
 std::optional<OnRevoke> KeyStore::revoked(std::string_view key_id) const {

@@ -12,7 +12,8 @@
 //
 // Thread:  I/O. Cost of authenticate(): one HMAC of 50 bytes, about 1 us; a comparison for
 //          a key that the connection has shown before.
-// Reload:  reload_if_changed() compares inode, size and mtime; a file with errors changes nothing.
+// Reload:  reload_if_changed() compares inode, size and mtime. A mistake in an entry closes that
+//          key and no other; a file from which no entry can be read changes nothing.
 // Errors:  ConfigError with file:line:col, all at once.
 // Tests:   tests/gateway/keys_test.cpp.
 #pragma once
@@ -62,7 +63,12 @@ struct KnownKey {
   std::size_t index = 0;
 };
 
-enum class KeyReload : std::uint8_t { Unchanged, Applied, Rejected };
+enum class KeyReload : std::uint8_t {
+  Unchanged,
+  Applied,
+  Partial,  // what could be read is in force; entries with a mistake are closed
+  Rejected  // nothing could be read: the keys read before stay
+};
 
 // A file that holds one secret, such as the pepper: its text, without a line feed. `what` is what
 // people call it. The error is a sentence without the file's name.
@@ -97,12 +103,15 @@ class KeyStore {
     return authenticate(authorization, now, nobody);
   }
 
-  // One stat() when nothing changed. Rejected: the keys read before stay; reload_errors() says why.
+  // One stat() when nothing changed. After Partial and Rejected reload_errors() says why.
   KeyReload reload_if_changed();
   const std::vector<ConfigError>& reload_errors() const;
 
   // For Admission::set_keys. A revoked key is listed as disabled.
   std::vector<policy::KeyNode> nodes() const;
+
+  // Whether its entry is closed because of a mistake in it.
+  bool is_wrong(std::string_view key_id) const;
 
   // What happens to the running requests of a key that is disabled, revoked or gone.
   // Absent: the key is in use.

@@ -16,11 +16,13 @@ bool is_same(const KeyEntry& a, const KeyEntry& b) {
          a.on_revoke == b.on_revoke;
 }
 
-// The edited text, if reading it gives exactly the entries that were meant.
-tl::expected<std::string, std::string> checked(std::string text,
-                                               const std::vector<KeyEntry>& meant) {
-  const auto read = read_keys(text, kFile);
-  if (read && std::ranges::equal(*read, meant, is_same)) return text;
+// The edited text, if reading it gives exactly the entries that were meant and no further errors.
+tl::expected<std::string, std::string> checked(std::string text, const KeysReading& meant) {
+  const KeysReading read = read_legible_keys(text, kFile);
+  if (read.errors.size() <= meant.errors.size() &&
+      std::ranges::equal(read.entries, meant.entries, is_same)) {
+    return text;
+  }
   return tl::unexpected(std::string(
       "the file is written in a way that this command cannot edit; edit it by hand."));
 }
@@ -90,15 +92,16 @@ tl::expected<std::string, std::string> with_key(std::string_view text, const Key
   append_field(edited, "state", "active");
   if (entry.node.max_class) append_field(edited, "max_class", *entry.node.max_class);
   entries->push_back(entry);
-  return checked(std::move(edited), *entries);
+  return checked(std::move(edited), {*std::move(entries), {}});
 }
 
 tl::expected<std::string, std::string> with_revoked(std::string_view text, std::string_view id,
                                                     bool cancel) {
-  auto entries = read_keys(text, kFile);
-  if (!entries) return tl::unexpected(to_string(entries.error().front()));
-  const auto entry = std::ranges::find(*entries, id, [](const KeyEntry& e) { return e.node.id; });
-  if (entry == entries->end()) {
+  KeysReading reading = read_legible_keys(text, kFile);
+  auto& [entries, errors] = reading;
+  const auto entry = std::ranges::find(entries, id, [](const KeyEntry& e) { return e.node.id; });
+  if (entry == entries.end() && !errors.empty()) return tl::unexpected(to_string(errors.front()));
+  if (entry == entries.end()) {
     return tl::unexpected("there is no key with id '" + std::string(id) +
                           "'; 'turnstile keys list' shows them.");
   }
@@ -111,7 +114,7 @@ tl::expected<std::string, std::string> with_revoked(std::string_view text, std::
 
   std::string edited;
   for (const std::string& line : lines) edited.append(line).append("\n");
-  return checked(std::move(edited), *entries);
+  return checked(std::move(edited), reading);
 }
 
 }  // namespace turnstile::gateway

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "gateway/config/suggestion.h"
@@ -34,9 +35,11 @@ class EntryReader {
   KeyEntry read() {
     KeyEntry entry;
     entry.line = table_.source().begin.line;
+    const std::size_t before = errors_.size();
     read_identity(entry);
     read_limits(entry.node);
     report_unknown();
+    entry.is_wrong = errors_.size() != before;
     return entry;
   }
 
@@ -127,8 +130,9 @@ class EntryReader {
   void read_name(std::string_view name, std::string& field) {
     const auto text = required(name);
     if (!text) return;
-    field = *text;
-    if (!is_good_name(*text)) {
+    if (is_good_name(*text)) {
+      field = *text;  // nothing else: names stand in every record
+    } else {
       fail(*table_.get(name),
            std::string(name) + " must be 1 to 64 letters, digits, dots, dashes or underscores.");
     }
@@ -175,25 +179,36 @@ class EntryReader {
   std::vector<ConfigError>& errors_;
 };
 
-void report_repeats(const std::vector<KeyEntry>& entries, const std::string& file,
+// Which of two is the right one is not known, so both are wrong.
+void report_repeats(std::vector<KeyEntry>& entries, const std::string& file,
                     std::vector<ConfigError>& errors) {
-  std::unordered_map<std::string_view, std::uint32_t> ids;
-  std::unordered_map<std::string_view, std::uint32_t> public_ids;
-  for (const KeyEntry& entry : entries) {
-    const auto [id, is_new_id] = ids.try_emplace(entry.node.id, entry.line);
+  std::unordered_map<std::string_view, KeyEntry*> ids;
+  std::unordered_map<std::string_view, KeyEntry*> public_ids;
+  for (KeyEntry& entry : entries) {
+    const auto [id, is_new_id] = ids.try_emplace(entry.node.id, &entry);
     if (!is_new_id && !entry.node.id.empty()) {
       errors.push_back({file, entry.line, 1,
                         "id '" + entry.node.id + "' is used in line " +
-                            std::to_string(id->second) + " already; ids must be unique."});
+                            std::to_string(id->second->line) + " already; ids must be unique."});
+      entry.is_wrong = id->second->is_wrong = true;
     }
-    const auto [public_id, is_new_public] = public_ids.try_emplace(entry.public_id, entry.line);
+    const auto [public_id, is_new_public] = public_ids.try_emplace(entry.public_id, &entry);
     if (!is_new_public && !entry.public_id.empty()) {
       errors.push_back({file, entry.line, 1,
                         "public '" + entry.public_id + "' is used in line " +
-                            std::to_string(public_id->second) +
+                            std::to_string(public_id->second->line) +
                             " already; make keys with 'turnstile keys create'."});
+      entry.is_wrong = public_id->second->is_wrong = true;
     }
   }
+}
+
+// What no record and no request could name.
+void drop_nameless_and_repeated(std::vector<KeyEntry>& entries) {
+  std::unordered_set<std::string> seen;
+  std::erase_if(entries, [&seen](const KeyEntry& entry) {
+    return entry.node.id.empty() || !seen.insert(entry.node.id).second;
+  });
 }
 
 }  // namespace
@@ -202,13 +217,12 @@ bool is_good_name(std::string_view name) {
   return is_acceptable_client_id(name);  // the same alphabet and length
 }
 
-tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::string_view text,
-                                                                        const std::string& file) {
+KeysReading read_legible_keys(std::string_view text, const std::string& file) {
   const auto root = parse_toml(text, file);
-  if (!root) return tl::unexpected(std::vector{root.error()});
+  if (!root) return {{}, {root.error()}};
 
-  std::vector<KeyEntry> entries;
-  std::vector<ConfigError> errors;
+  KeysReading reading;
+  auto& [entries, errors] = reading;
   for (const auto& [name, node] : *root) {
     const toml::array* tables = node.as_array();
     if (name.str() != "keys") {
@@ -228,11 +242,18 @@ tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::str
     }
   }
   report_repeats(entries, file, errors);
-  if (errors.empty()) return entries;
+  drop_nameless_and_repeated(entries);
   std::ranges::stable_sort(errors, {}, [](const ConfigError& error) {
     return std::pair(error.line, error.column);
   });
-  return tl::unexpected(std::move(errors));
+  return reading;
+}
+
+tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::string_view text,
+                                                                        const std::string& file) {
+  KeysReading reading = read_legible_keys(text, file);
+  if (!reading.errors.empty()) return tl::unexpected(std::move(reading.errors));
+  return std::move(reading.entries);
 }
 
 }  // namespace turnstile::gateway

@@ -14,6 +14,9 @@
 // Edits change only their own lines: comments and order stay. After an edit the text is read again
 // and must hold exactly the intended entries, otherwise the edit fails and changes nothing.
 //
+// A mistake in an entry is the mistake of that entry: what can be read besides is read. Who revokes
+// a key must not be kept from it by a typo elsewhere, and who may be meant to be closed is closed.
+//
 // Thread: any; pure functions of text. Errors: all at once, as file:line:col.
 #pragma once
 
@@ -46,9 +49,18 @@ struct KeyEntry {
   KeyState state = KeyState::Active;
   OnRevoke on_revoke = OnRevoke::Finish;
   std::uint32_t line = 0;  // of its [[keys]]
+  bool is_wrong = false;   // there is an error in it, or its id or public part is used twice
 
-  bool is_in_use() const { return state == KeyState::Active && !node.disabled; }
+  bool is_in_use() const { return state == KeyState::Active && !node.disabled && !is_wrong; }
 };
+
+struct KeysReading {
+  std::vector<KeyEntry> entries;    // those with a good id, each id once, wrong ones too
+  std::vector<ConfigError> errors;  // in the order of the text; empty: every entry is right
+};
+KeysReading read_legible_keys(std::string_view text, const std::string& file);
+
+// All or nothing: for a start, and for an edit that adds.
 
 tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::string_view text,
                                                                         const std::string& file);
@@ -59,7 +71,8 @@ bool is_good_name(std::string_view name);
 // The text with one more entry at the end; only the fields that keys create can set are written.
 tl::expected<std::string, std::string> with_key(std::string_view text, const KeyEntry& entry);
 
-// The text with state = "revoked" for this id, and on_revoke = "cancel" when `cancel` is set.
+// The text with state = "revoked" for this id, and on_revoke = "cancel" when
+// `cancel` is set, whatever is wrong elsewhere in it.
 tl::expected<std::string, std::string> with_revoked(std::string_view text, std::string_view id,
                                                     bool cancel);
 

@@ -349,6 +349,10 @@ void Metrics::on_key_reload(std::string_view result) {
   state_->labelled(MetricId::KeyReload, result).Increment();
 }
 
+void Metrics::set_key_file_errors(std::size_t errors) {
+  state_->gauge(MetricId::KeyFileErrors).Set(static_cast<double>(errors));
+}
+
 void Metrics::set_policy_revision(std::string_view revision) {
   if (state_->revision != nullptr) state_->revision->Set(0);
   state_->revision = &state_->families.gauge(MetricId::PolicyRevision, {revision});

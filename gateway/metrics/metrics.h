@@ -73,7 +73,8 @@ class Metrics {
   void on_tls_handshake(bool ok);
 
   void on_policy_reload(std::string_view result);  // "applied", "unchanged", "rejected"
-  void on_key_reload(std::string_view result);
+  void on_key_reload(std::string_view result);  // "applied", "partial", "rejected"
+  void set_key_file_errors(std::size_t errors);
   void set_policy_revision(std::string_view revision);  // "r1-0a1b2c3d" holds the hash
   void set_meters(std::span<const policy::MeterView> meters);
 

@@ -62,7 +62,10 @@ constexpr std::array<MetricRow, kMetricCount> kRows{{
     {PolicyReload, "turnstile_policy_reload_total", Counter,
      "Reads of the policy file by result: applied, unchanged, rejected.", {"result"}},
     {KeyReload, "turnstile_key_reload_total", Counter,
-     "Reads of the key file by result: applied, rejected.", {"result"}},
+     "Reads of the key file by result: applied, partial, rejected.", {"result"}},
+    {KeyFileErrors, "turnstile_key_file_errors", Gauge,
+     "Mistakes in the key file as it is now; above 0 the keys they stand at are closed, or nothing "
+     "of the file is in force."},
 
     {EngineSteps, "turnstile_engine_steps_total", Counter, "Engine steps that computed something."},
     {EngineStepSeconds, "turnstile_engine_step_seconds", Histogram,

@@ -30,6 +30,7 @@ enum class MetricId : std::uint8_t {
   PolicyRevision,
   PolicyReload,
   KeyReload,
+  KeyFileErrors,
   // Engine.
   EngineSteps,
   EngineStepSeconds,

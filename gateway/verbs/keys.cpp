@@ -132,11 +132,10 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
     return fail(around.err, ExitCode::Environment,
                 text.error() + " 'turnstile init DIR' makes keys.toml and pepper.");
   }
-  const auto entries = read_keys(*text, config->policy.keys.string());
-  if (!entries) return end_for({false, entries.error()}, around.err);
+  const auto [entries, errors] = read_legible_keys(*text, config->policy.keys.string());
   std::size_t id_width = 4;
   std::size_t team_width = 6;
-  for (const KeyEntry& entry : *entries) {
+  for (const KeyEntry& entry : entries) {
     id_width = std::max(id_width, entry.node.id.size() + 2);
     team_width = std::max(team_width, entry.node.team.size() + 2);
   }
@@ -148,15 +147,16 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
                << std::setw(10) << state << std::setw(12) << created << expires << '\n';
   };
   row("id", "team", "key", "state", "created", "expires");
-  for (const KeyEntry& entry : *entries) {
+  for (const KeyEntry& entry : entries) {
     std::string_view state = "active";
     if (entry.expires && around.clock.wall() >= *entry.expires) state = "expired";
     if (entry.node.disabled) state = "disabled";
+    if (entry.is_wrong) state = "wrong";
     if (entry.state == KeyState::Revoked) state = "revoked";
     row(entry.node.id, entry.node.team, "gw_" + entry.public_id, state,
         date_or_dash(entry.created), date_or_dash(entry.expires));
   }
-  return ExitCode::Done;
+  return errors.empty() ? ExitCode::Done : end_for({false, errors}, around.err);
 }
 
 ExitCode run(const KeysRevokeOptions& options, Surroundings around) {
@@ -174,6 +174,8 @@ ExitCode run(const KeysRevokeOptions& options, Surroundings around) {
   }
   around.err << "Key '" << options.id << "' is revoked; a running server refuses it within a second"
              << (options.now ? " and cancels its requests" : "") << ".\n";
+  // They stay closed until somebody mends them, and keep the next `serve` from starting.
+  end_for({false, read_legible_keys(*edited, config->policy.keys.string()).errors}, around.err);
   return ExitCode::Done;
 }
 

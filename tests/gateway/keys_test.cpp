@@ -231,6 +231,23 @@ TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
   EXPECT_EQ((*entries)[1].state, KeyState::Active);
 }
 
+TEST(KeysFile, AKeyIsRevokedWhateverIsWrongElsewhere) {
+  SeededRandom random(6);
+  const std::string anna = file_with(make_secret(random), "anna");
+  const std::string wrong = file_with(make_secret(random), "bert", "inflght = 1\n");
+  const auto edited = with_revoked(anna + wrong, "anna", false);
+  ASSERT_TRUE(edited) << edited.error();
+  EXPECT_NE(edited->find(wrong), std::string::npos) << "what is wrong stays for its author";
+  const KeysReading reading = read_legible_keys(*edited, "keys.toml");
+  EXPECT_EQ(reading.errors.size(), 1U);
+  EXPECT_EQ(reading.entries.at(0).state, KeyState::Revoked);
+  EXPECT_TRUE(reading.entries.at(1).is_wrong);
+  EXPECT_TRUE(with_revoked(wrong, "bert", true)) << "the wrong one itself";
+  const auto unknown = with_revoked(wrong, "carl", false);
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().find("inflght"), std::string::npos) << unknown.error();
+}
+
 TEST(KeysFile, EditsThatCannotBeDoneSafelyChangeNothing) {
   SeededRandom random(5);
   const std::string file = file_with(make_secret(random), "anna");
@@ -302,6 +319,59 @@ TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", "", 0600));
   EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
   EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish) << "gone";
+}
+
+// A mistake closes the key that it is made at; what else the same edit says takes effect.
+TEST(KeyStore, AMistakeInOneEntryClosesThatKeyAndNoOther) {
+  KeyFolder f;
+  const std::string secrets[] = {make_secret(f.random), make_secret(f.random), f.secret};
+  const auto file_of = [&](const std::string& wrong) {  // bert's entry is `wrong`
+    return *with_revoked(file_with(secrets[0], "anna"), "anna", true) + wrong +
+           *with_key("", entry_for(secrets[2], "carl"));
+  };
+  const std::string bert = file_with(secrets[1], "bert");
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = bert;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  };
+  const std::string good =
+      file_with(secrets[0], "anna") + bert + *with_key("", entry_for(secrets[2], "carl"));
+  for (const std::string& wrong :
+       {replaced("\"active\"", "\"revokd\""), replaced("hmac-sha256:", "hmac-sha256:zz"),
+        replaced("team = \"lab\"\n", ""), replaced("\"lab\"", "3"),
+        replaced("\"lab\"", "\"" + std::string(70'000, 'x') + "\""),
+        replaced("\"bert\"", "\"" + std::string(70'000, 'x') + "\""), bert + "foo = 1\n",
+        bert + "expires = \"soon\"\n", bert + file_with(make_secret(f.random), "bert"),
+        replaced("id = \"bert\"\n", ""), std::string("[[key]]\nid = \"bert\"\n")}) {
+    Files files(good);
+    auto store = files.load();
+    ASSERT_TRUE(store) << to_string(store.error().errors.front());
+    const auto ask = [&](const std::string& secret) {
+      return store->authenticate("Bearer " + secret, f.clock.wall());
+    };
+    EXPECT_TRUE(ask(secrets[0]) && ask(secrets[1]) && ask(secrets[2]));
+    ASSERT_TRUE(replace_file(files.folder / "keys.toml", file_of(wrong), 0600));
+    EXPECT_EQ(store->reload_if_changed(), KeyReload::Partial) << wrong.substr(0, 400);
+    EXPECT_FALSE(store->reload_errors().empty());
+    EXPECT_EQ(ask(secrets[0]).error().why, AuthFailure::Disabled) << "revoked in the same file";
+    EXPECT_EQ(store->revoked("anna"), OnRevoke::Cancel);
+    EXPECT_FALSE(ask(secrets[1])) << "the wrong one\n" << wrong.substr(0, 400);
+    EXPECT_TRUE(store->revoked("bert"));
+    EXPECT_TRUE(ask(secrets[2])) << "the others are served";
+    for (const policy::KeyNode& node : store->nodes()) {
+      EXPECT_EQ(node.disabled, node.id != "carl") << node.id;
+      EXPECT_TRUE(is_good_name(node.id)) << "names stand in every record";
+      EXPECT_TRUE(node.team.empty() || is_good_name(node.team));
+    }
+    EXPECT_FALSE(KeyStore::from_text(file_of(wrong), kPepper)) << "a start refuses it";
+
+    ASSERT_TRUE(replace_file(files.folder / "keys.toml", good, 0600));
+    EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+    EXPECT_TRUE(store->reload_errors().empty());
+    EXPECT_TRUE(ask(secrets[1])) << "mended";
+  }
 }
 
 // What a connection remembers of its key saves the hash, never a check.
