@@ -208,14 +208,14 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
 
   auto audit_start = open_audit_folder(config.server.state_dir);
   if (!audit_start) return environment_fault(around.err, audit_start.error());
-  auto writer = LineWriter::open({.state_dir = config.server.state_dir,
-                                  .audit_file_number = audit_start->file_number});
-  if (!writer) return environment_fault(around.err, writer.error());
   if (!audit_start->unended.empty()) {
     log_warning("the server before was killed while it had " +
                 std::to_string(audit_start->unended.size()) +
                 " requests; their ends are written to the records as code internal_error");
   }
+  auto writer = LineWriter::open({.state_dir = config.server.state_dir,
+                                  .audit_file_number = audit_start->file_number});
+  if (!writer) return environment_fault(around.err, writer.error());
   EventLog events(around.clock, **writer);
   AuditLog audit(around.clock, **writer, std::move(*audit_start));
   events.write_json("start", "serve", "configuration", effective_json(config));
