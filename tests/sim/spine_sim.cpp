@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gateway/ids.h"
+#include "gateway/served_model.h"
 #include "gateway/spine_turn.h"
 #include "tests/sim/spine_books.h"
 #include "tests/sim/spine_client.h"
@@ -16,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMaxClients = 16;
+constexpr std::uint32_t kMaxClients = 16;
 constexpr std::uint64_t kMovesBetweenBalances = 64;
 
 class Chance {
@@ -38,7 +39,10 @@ SpineWorldOptions random_world(std::uint64_t seed, Chance& chance) {
   options.seed = seed;
   options.engine.blocks = chance.between(24, 200);
   options.engine.sequences = static_cast<std::uint32_t>(chance.between(1, 8));
-  options.engine.max_open_requests = options.engine.sequences * 2;
+  engine::Limits engine;
+  engine.max_num_seqs = options.engine.sequences;
+  options.limits.max_connections = kMaxClients;
+  options.engine.max_open_requests = *gateway::most_engine_requests(engine, options.limits);
   options.max_model_len = static_cast<std::uint32_t>(chance.between(64, 256));
   options.keys = {{"anna", "lab"}, {"ben", "lab"}, {"cora", "course"}};
   const auto setting = [&](std::string_view name, std::uint64_t least, std::uint64_t most) {
@@ -116,6 +120,7 @@ class SpineSim {
 
   std::optional<std::string> check() {
     if (auto broken = check_live(world_)) return broken;
+    if (world_.engine.not_taken() > 0) return "a request with a permit was not taken";
     const bool looks_at_all = result_.counts.moves % kMovesBetweenBalances == 0;
     if (looks_at_all) {
       if (auto broken = check_balance(world_)) return broken;
@@ -239,7 +244,8 @@ class SpineSim {
     if (ask.wants_usage) body += R"(,"stream_options":{"include_usage":true})";
     body += ask.kind == AskKind::BadJson ? "" : "}";
     std::string more;
-    if (chance_.one_in(4)) more = "X-Turnstile-Class: batch\r\n";
+    if (chance_.one_in(3)) more = "X-Turnstile-Class: batch\r\n";
+    if (chance_.one_in(6)) more = "X-Turnstile-Class: demo\r\n";
     std::string path = ask.is_chat ? "/v1/chat/completions" : "/v1/completions";
     if (ask.kind == AskKind::WrongTarget) path += "/";
     if (ask.kind == AskKind::Tokenize) {

@@ -8,7 +8,10 @@ namespace turnstile::tests {
 
 bool FakeEngine::try_submit(engine::Request request) {
   if (throws_at_submit) throw std::runtime_error("planted");
-  if (open_requests() >= limits_.max_open_requests) return false;
+  if (open_requests() >= limits_.max_open_requests) {
+    ++not_taken_;
+    return false;
+  }
   submitted_.push_back(std::move(request));
   return true;
 }

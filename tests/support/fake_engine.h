@@ -69,6 +69,7 @@ class FakeEngine final : public gateway::EnginePort {
   policy::Duration step_time{};   // that it says each step took
 
   bool has_work() const;
+  std::size_t not_taken() const { return not_taken_; }  // for want of room
   std::size_t open_requests() const { return running_.size() + submitted_.size(); }
   std::uint64_t held_blocks() const;
   std::uint64_t steps() const { return steps_; }
@@ -111,6 +112,7 @@ class FakeEngine final : public gateway::EnginePort {
   std::size_t reports_out_ = 0;  // made and not given back
   std::optional<std::string> fault_;
   policy::Instant beat_{};
+  std::size_t not_taken_ = 0;
   std::uint64_t steps_ = 0;
 };
 
