@@ -133,12 +133,18 @@ void read_class(PolicyNotes& notes, const DocumentValue& table, std::string_view
   }
 }
 
-// The rank of a class that shares one with an earlier class is an error at the later of the two.
+// The rank of a class that shares one with an earlier class is an error at the later of the two. A
+// rank that cannot be read is none.
 void check_ranks(PolicyDraft& draft, const std::map<std::string, Position>& rank_positions) {
   const auto& classes = draft.set.classes;
+  const auto is_unread = [&](const ClassRules& rules) {
+    const auto at = rank_positions.find(rules.name);
+    return at != rank_positions.end() && draft.notes.has_error_at(at->second);
+  };
   for (std::size_t i = 0; i < classes.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (classes[i].rank != classes[j].rank) continue;
+      if (is_unread(classes[i]) || is_unread(classes[j])) continue;
       const auto first = rank_positions.find(classes[j].name);
       const auto second = rank_positions.find(classes[i].name);
       const bool at_second = second != rank_positions.end() &&
@@ -208,6 +214,16 @@ bool writes(const std::map<std::string, ClassTable>& tables, const ClassRules& r
             std::string_view key) {
   const auto written = tables.find(rules.name);
   return written != tables.end() && written->second.table->find(key) != nullptr;
+}
+
+// In the place of a value that cannot be read stands what would hold if it were not written: nothing
+// is to be compared with that.
+bool all_read(const PolicyNotes& notes, const std::map<std::string, ClassTable>& tables,
+              std::string_view key) {
+  return std::ranges::none_of(tables, [&](const auto& item) {
+    const auto* member = item.second.table->find(key);
+    return member != nullptr && notes.has_error_at(member->value.at);
+  });
 }
 
 // A watermark that is not written stays below the one of the class above.
@@ -377,10 +393,14 @@ void read_classes(PolicyDraft& draft, const DocumentValue& table) {
   }
   check_ranks(draft, rank_positions);
   std::ranges::stable_sort(classes, {}, &ClassRules::rank);
-  check_class_times(draft, tables);
   lower_watermarks(draft, tables);
-  check_watermarks(draft, tables);
-  check_floors(draft, tables);
+  if (all_read(notes, tables, "rank") && all_read(notes, tables, "watermark")) {
+    check_watermarks(draft, tables);
+  }
+  if (all_read(notes, tables, "floor")) check_floors(draft, tables);
+  if (all_read(notes, tables, "queue_ttl") && all_read(notes, tables, "ttft")) {
+    check_class_times(draft, tables);
+  }
   draft.set.fallback_class = *draft.set.find_class("interactive");
 }
 

@@ -47,6 +47,12 @@ void PolicyNotes::error(Position at, std::string message) {
   errors_.push_back({file_, at.line, at.column, std::move(message)});
 }
 
+bool PolicyNotes::has_error_at(Position at) const {
+  return std::ranges::any_of(errors_, [at](const PolicyFileNote& note) {
+    return note.line == at.line && note.column == at.column;
+  });
+}
+
 void PolicyNotes::warning(Position at, std::string message) {
   warnings_.push_back({file_, at.line, at.column, std::move(message)});
 }

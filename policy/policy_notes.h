@@ -29,6 +29,7 @@ class PolicyNotes {
                   std::string_view home = {});
 
   bool has_errors() const { return !errors_.empty(); }
+  bool has_error_at(Position at) const;  // of a value: it could not be read
   // Sorted by position; at most kMaxPolicyErrors of each, with a last note that says how many more.
   std::vector<PolicyFileNote> take_errors();
   std::vector<PolicyFileNote> take_warnings();

@@ -39,6 +39,33 @@ std::string team_with(std::string_view lines) {
   return "schema = 1\n[depts.main]\n[teams.lab]\ndept = \"main\"\n" + std::string(lines);
 }
 
+// What cannot be read is said once, and not compared as if it had not been written.
+TEST(PolicyMessage, WhatCannotBeReadIsNotComparedWithOthers) {
+  expect_errors({
+      {"[classes.x]\nrank = 1000", "2:8 classes.x.rank must be a number from 0 to 999"},
+      {"[classes.standard]\nrank = 1000\n[classes.x]\nrank = 2",
+       "2:8 classes.standard.rank must be a number from 0 to 999"},
+      {"[classes.batch]\nrank = 1000\nwatermark = 1",
+       "2:8 classes.batch.rank must be a number from 0 to 999"},
+      {"[classes.interactive]\nwatermark = 0.7\n[classes.standard]\nwatermark = 3",
+       "4:13 classes.standard.watermark must be a number from 0.000001 to 1; did you mean 0.03?"},
+      {"[classes.standard]\nfloor = 3\n[classes.batch]\nfloor = 0.45",
+       "2:9 classes.standard.floor must be a number from 0 to 0.5; did you mean 0.03?"},
+      {"[classes.demo]\nttft = 2\nqueue_ttl = \"30s\"",
+       "2:8 classes.demo.ttft must be a duration such as \"800ms\", \"2s\", \"10m\" or \"24h\"; did"
+       " you mean \"2s\"?"},
+      {"[classes.demo]\nttft = \"1s\"\nqueue_ttl = 30",
+       "3:13 classes.demo.queue_ttl must be a duration such as \"800ms\", \"2s\", \"10m\" or"
+       " \"24h\"; did you mean \"30s\"?"},
+  });
+  // Others are compared all the same.
+  const auto both = read_text("[classes.x]\nrank = 1000\n[classes.y]\nrank = 2").errors;
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(place_and_message(both[1]),
+            "4:8 classes.y.rank 2 is also the rank of classes.standard (built in); ranks must be"
+            " unique");
+}
+
 TEST(PolicyMessage, NamesTheOtherLine) {
   expect_errors({
       // The one that is written, and not the built-in one that was lowered to it.
