@@ -216,8 +216,8 @@ bool writes(const std::map<std::string, ClassTable>& tables, const ClassRules& r
   return written != tables.end() && written->second.table->find(key) != nullptr;
 }
 
-// In the place of a value that cannot be read stands what would hold if it were not written: nothing
-// is to be compared with that.
+// In the place of a value that cannot be read stands what would hold if it were not written; with
+// that nothing is to be compared.
 bool all_read(const PolicyNotes& notes, const std::map<std::string, ClassTable>& tables,
               std::string_view key) {
   return std::ranges::none_of(tables, [&](const auto& item) {
