@@ -39,8 +39,8 @@ class EnginePort {
  public:
   virtual ~EnginePort() = default;
 
-  // False: there is no memory for it. Room for it there is: however many are open and paused, one
-  // that has a permit is taken.
+  // False: it is not taken. The engine's thread takes whoever has a permit, however many others are
+  // open and paused.
   virtual bool try_submit(engine::Request request) = 0;
 
   // At most once for a request that was submitted; unknown and finished ids are ignored.

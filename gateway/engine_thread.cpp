@@ -11,7 +11,7 @@ namespace {
 // How long the engine sleeps at most; it then shows that it lives and sleeps again.
 constexpr std::chrono::milliseconds kBeatInterval{1'000};
 
-// What the queues hold before they first grow.
+// What the chains hold before they first grow.
 constexpr std::size_t kUsualMail = 64;
 
 }  // namespace
@@ -21,10 +21,8 @@ EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& 
     : engine_(std::move(engine)),
       clock_(clock),
       most_open_requests_(most_open_requests),
-      submissions_(kUsualMail, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
-      submitter_(submissions_),
-      calls_(kUsualMail, /*maxExplicitProducers=*/1, /*maxImplicitProducers=*/0),
-      caller_(calls_),
+      submissions_(kUsualMail),
+      calls_(kUsualMail),
       reports_(kReports),
       spare_(kReports) {
   for (std::size_t i = 0; i < kReports; ++i) {
@@ -44,7 +42,7 @@ EngineThread::~EngineThread() {
 bool EngineThread::try_submit(engine::Request request) {
   assert((!most_open_requests_ || open_requests_ < *most_open_requests_) &&
          "an open connection has one request of so many prompts");
-  if (!submissions_.enqueue(submitter_, std::move(request))) return false;
+  submissions_.push(std::move(request));
   ++open_requests_;
   wake_engine(kMail);
   return true;
@@ -55,8 +53,7 @@ void EngineThread::pause(engine::RequestId id) { call(id, CallKind::Pause); }
 void EngineThread::resume(engine::RequestId id) { call(id, CallKind::Resume); }
 
 void EngineThread::call(engine::RequestId id, CallKind kind) {
-  const bool stored = calls_.enqueue(caller_, {id, kind});
-  assert(stored && "there is memory for a call");
+  calls_.push({id, kind});
   wake_engine(kMail);
 }
 
@@ -136,9 +133,9 @@ void EngineThread::loop() {
 
 void EngineThread::read_mail() {
   Call call;
-  while (calls_.try_dequeue_from_producer(caller_, call)) to_call_.push_back(call);
+  while (calls_.try_pop(call)) to_call_.push_back(call);
   engine::Request request;
-  while (submissions_.try_dequeue_from_producer(submitter_, request)) {
+  while (submissions_.try_pop(request)) {
     engine_->add(std::move(request));
   }
   for (const auto& [id, kind] : to_call_) {
@@ -156,7 +153,7 @@ void EngineThread::read_mail() {
 void EngineThread::sleep() {
   const bool lacks_report = engine_->has_work() && !empty_report_;
   sleeps_for_.exchange(lacks_report ? kMail | kReport : kMail);
-  const bool has_mail = submissions_.size_approx() != 0 || calls_.size_approx() != 0;
+  const bool has_mail = !submissions_.empty() || !calls_.empty();
   const bool has_report = lacks_report && !spare_.empty();
   if (!has_mail && !has_report && !stop_.load()) work_.wait(kBeatInterval);
   sleeps_for_.store(kNothing);

@@ -1,8 +1,8 @@
 // engine_thread.h: one engine on its own thread, behind an EnginePort.
 //
 //   I/O thread                                 engine thread
-//   try_submit -> [ConcurrentQueue] ------+
-//   cancel, pause, resume -> [the same] + |    loop:
+//   try_submit -> [SpscChain] ------------+
+//   cancel, pause, resume -> [SpscChain]+ |    loop:
 //                                       v v      read calls, then submissions, then call
 //                                     engine     no work: sleep on `work` (eventfd)
 //   try_take  <- [SpscRing reports] <-- step     take an empty report; none: sleep as well
@@ -23,7 +23,7 @@
 //
 // Room: no open request waits for another's. Who is paused stays open without a slot, so slots do
 // not bound the open requests; connections do (most_engine_requests() in served_model.h). So the
-// queues grow to the most mail that was ever unread, which is, for each open request, its
+// chains grow to the most mail that was ever unread, which is, for each open request, its
 // engine::Request and 2 * kMostPauses + 1 calls of 16 bytes.
 //
 // Invariant: never more requests are open than `most_open_requests`.
@@ -31,7 +31,7 @@
 // Lifetime:  the constructor starts the thread; the destructor stops it after the running step and
 //            joins. Open requests are then dropped without events.
 // Errors:    an exception out of the engine is a fault: the thread ends, fault() says why.
-// Cost:      per step one eventfd write at most, no allocation once reports and queues have grown.
+// Cost:      per step one eventfd write at most, no allocation once reports and chains have grown.
 // Tests:     tests/gateway/engine_thread_test.cpp (suite tsan: submit, cancel, shutdown races).
 #pragma once
 
@@ -44,11 +44,10 @@
 #include <thread>
 #include <vector>
 
-#include <concurrentqueue/concurrentqueue.h>
-
 #include "engine/engine.h"
 #include "gateway/clock.h"
 #include "gateway/engine_port.h"
+#include "gateway/spsc_chain.h"
 #include "gateway/spsc_ring.h"
 #include "gateway/wake_up.h"
 
@@ -103,10 +102,8 @@ class EngineThread final : public EnginePort, private engine::StepMail {
   const Clock& clock_;
   const std::optional<std::size_t> most_open_requests_;
 
-  moodycamel::ConcurrentQueue<engine::Request> submissions_;
-  moodycamel::ProducerToken submitter_;
-  moodycamel::ConcurrentQueue<Call> calls_;
-  moodycamel::ProducerToken caller_;
+  SpscChain<engine::Request> submissions_;
+  SpscChain<Call> calls_;
   SpscRing<std::unique_ptr<StepReport>> reports_;
   SpscRing<std::unique_ptr<StepReport>> spare_;
   WakeUp work_;

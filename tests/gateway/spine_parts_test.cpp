@@ -14,6 +14,7 @@
 #include "gateway/http/http_date.h"
 #include "gateway/http/response_head.h"
 #include "gateway/served_model.h"
+#include "gateway/spsc_chain.h"
 #include "gateway/spsc_ring.h"
 
 namespace turnstile::gateway {
@@ -166,6 +167,45 @@ TEST(ServedModel, ConnectionsBoundTheEngineRequestsThatAreOpen) {
   EXPECT_EQ(most_engine_requests(engine, limits), 100U * 32 + 200) << "prompts are at most 32";
   limits.max_connections = 0;
   EXPECT_EQ(most_engine_requests(engine, limits), std::nullopt);
+}
+
+// At every size and place of growth: all values come, once and in order.
+TEST(SpscChain, GrowsAndKeepsTheOrder) {
+  SpscChain<std::unique_ptr<int>> chain(2);
+  int pushed = 0;
+  int popped = 0;
+  std::unique_ptr<int> value;
+  for (int round = 0; round < 40; ++round) {
+    for (int i = 0; i < round; ++i) chain.push(std::make_unique<int>(pushed++));
+    EXPECT_EQ(chain.empty(), round == 0);
+    for (const int keep = round % 3; popped + keep < pushed; ++popped) {
+      ASSERT_TRUE(chain.try_pop(value));
+      ASSERT_EQ(*value, popped);
+    }
+  }
+  for (; popped < pushed; ++popped) {
+    ASSERT_TRUE(chain.try_pop(value));
+    ASSERT_EQ(*value, popped);
+  }
+  EXPECT_FALSE(chain.try_pop(value));
+  EXPECT_TRUE(chain.empty());
+  for (int i = 0; i < 100; ++i) chain.push(std::make_unique<int>(i));  // what is left is freed
+}
+
+TEST(SpscChain, TwoThreadsLoseNothing) {
+  SpscChain<int> chain(1);
+  constexpr int kValues = 20'000;
+  std::jthread producer([&] {
+    for (int i = 0; i < kValues; ++i) chain.push(i);
+  });
+  int value = 0;
+  for (int expected = 0; expected < kValues;) {
+    if (!chain.try_pop(value)) {
+      std::this_thread::yield();
+      continue;
+    }
+    ASSERT_EQ(value, expected++);
+  }
 }
 
 TEST(SpscRing, FullAndEmptyAreExact) {
