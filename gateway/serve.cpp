@@ -209,9 +209,9 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
   auto audit_start = open_audit_folder(config.server.state_dir);
   if (!audit_start) return environment_fault(around.err, audit_start.error());
   if (!audit_start->unended.empty()) {
-    log_warning("the server before was killed while it had " +
+    log_warning("the server before ended without the ends of " +
                 std::to_string(audit_start->unended.size()) +
-                " requests; their ends are written to the records as code internal_error");
+                " requests; the records get their ends now, as `recovered`");
   }
   auto writer = LineWriter::open({.state_dir = config.server.state_dir,
                                   .audit_file_number = audit_start->file_number});

@@ -45,8 +45,8 @@ struct AuditLog::State {
   template <typename Members>
   void append(std::string_view kind, const Members& members);
   void append_checkpoint();
-  void append_end(const RequestRecord& record);
-  void end_what_was_open(const std::vector<std::string>& admitted_lines);
+  void append_end(const RequestRecord& record, bool has_request_line = false);
+  void end_what_was_open(const std::vector<UnendedRequest>& unended);
   void write_refusal(const RequestRecord& record, std::uint64_t count);
   void write_stranger(std::string_view address, std::string_view code, int status,
                       std::uint64_t count);
@@ -95,10 +95,11 @@ void AuditLog::State::append_checkpoint() {
   checkpoint_due.reset();
 }
 
-void AuditLog::State::append_end(const RequestRecord& record) {
+void AuditLog::State::append_end(const RequestRecord& record, bool has_request_line) {
   // A checkpoint may follow at once, and must not take the request for open.
   if (const auto found = open.find(record.request_id); found != open.end()) open.erase(found);
   append("ended", [&](JsonObject& object) { append_ended(object, record); });
+  if (has_request_line) return;
   request.clear();
   append_request_line(request, record);
   sink.write(LineStream::Requests, request);
@@ -106,14 +107,14 @@ void AuditLog::State::append_end(const RequestRecord& record) {
 
 // All are open until their end is written: a server that is killed here leaves the rest to the
 // next one.
-void AuditLog::State::end_what_was_open(const std::vector<std::string>& admitted_lines) {
-  for (const std::string& admitted : admitted_lines) {
-    const auto parts = take_apart(admitted);
-    if (parts) open.emplace(subject_of(admitted).request_id, parts->seq);
+void AuditLog::State::end_what_was_open(const std::vector<UnendedRequest>& unended) {
+  for (const UnendedRequest& one : unended) {
+    const auto parts = take_apart(one.admitted);
+    if (parts) open.emplace(subject_of(one.admitted).request_id, parts->seq);
   }
-  RequestRecord record;
-  for (const std::string& admitted : admitted_lines) {
-    if (read_admitted(admitted, record)) append_end(record);
+  RecoveredRecord recovered;
+  for (const UnendedRequest& one : unended) {
+    if (recovered.read(one)) append_end(recovered.record(), !one.request_line.empty());
   }
   open.clear();
 }

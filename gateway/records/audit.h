@@ -14,7 +14,8 @@
 //   admitted    a permit was given; followed by one `ended` of the same request_id
 //   ended       the end of an admitted request; alone when the client left the queue. With
 //               `"recovered":true` it was written at the next start, because the server was killed
-//               before: outcome `fault`, code `internal_error`, nothing known of its tokens
+//               before: outcome `fault`, code `internal_error`, nothing known of its tokens,
+//               unless requests.jsonl has its end already
 //   stranger    failed authentication: one a minute and address, with a count
 //   policy      a policy revision came into force
 //   key         a key was added, changed, revoked or is gone
@@ -59,12 +60,18 @@ struct AuditHead {
   std::string hash = std::string(64, '0');     // lower-case hexadecimal
 };
 
+// A request that has no `ended` in the log.
+struct UnendedRequest {
+  std::string admitted;      // its line there
+  std::string request_line;  // its line in requests.jsonl, if that was still written
+};
+
 // What open_audit_folder() found, and where to go on.
 struct AuditStart {
   AuditHead head;
   std::uint64_t file_number = 1;
   std::optional<std::string> torn_tail;  // name of the file that got the part of a line
-  std::vector<std::string> unended;  // `admitted` lines of requests that a killed server left open
+  std::vector<UnendedRequest> unended;  // what a server that was killed left open
 };
 
 // Finds the last record below state_dir/audit, moves a torn last line aside and reads back to the

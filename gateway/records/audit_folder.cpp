@@ -46,6 +46,8 @@ tl::expected<std::string, std::string> set_aside(const fs::path& path, std::uint
   if (file) fs::permissions(aside, fs::perms::owner_read | fs::perms::owner_write, error);
   if (file) fs::resize_file(path, size - torn.size(), error);
   if (!file || error) {
+    // Each start on a full disk would leave another one.
+    fs::remove(aside, error);
     return failure(path, "its incomplete last line cannot be moved aside; free space or check the "
                          "rights on the folder.");
   }
@@ -118,7 +120,7 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
                            "the audit folder away to start a new log.");
     }
     start.head = {parts->seq, std::string(parts->hash)};
-    auto unended = unended_requests(files);
+    auto unended = unended_requests(files, state_dir / "requests.jsonl");
     if (!unended) return tl::unexpected(std::move(unended).error());
     start.unended = *std::move(unended);
     return start;

@@ -124,7 +124,7 @@ void append_ended(JsonObject& line, const RequestRecord& record) {
   if (!record.is_end_unknown) line.ms("e2e_ms", record.total_time());
   append_count_if(line, "pauses", record.pauses);
   append_end(line, record);
-  if (record.is_end_unknown) line.boolean("recovered", true);
+  if (record.is_recovered) line.boolean("recovered", true);
   if (!record.settlement) return;
   line.integer("service_units", record.settlement->service_units);
   if (record.settlement->budgets.empty()) return;

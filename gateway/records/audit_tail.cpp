@@ -35,11 +35,23 @@ const json::object& object_at(const json::object& object, std::string_view name)
   return value != nullptr && value->is_object() ? value->get_object() : kNone;
 }
 
+json::value parsed(std::string_view line) {
+  json::error_code error;
+  json::value value = json::parse(json::string_view(line.data(), line.size()), error);
+  return error ? json::value() : value;
+}
+
+std::optional<policy::Duration> ms_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
+  if (value == nullptr || !value->is_double()) return std::nullopt;
+  return std::chrono::round<policy::Duration>(
+      std::chrono::duration<double, std::milli>(std::clamp(value->get_double(), 0.0, 1e9)));
+}
+
 // Where the log must be read from by what this checkpoint says; absent when it does not say.
 std::optional<std::uint64_t> reads_from(std::string_view line, std::uint64_t seq) {
-  json::error_code error;
-  const json::value value = json::parse(json::string_view(line.data(), line.size()), error);
-  if (error || !value.is_object()) return std::nullopt;
+  const json::value value = parsed(line);
+  if (!value.is_object()) return std::nullopt;
   const auto open = count_at(value.get_object(), "open");
   if (!open) return std::nullopt;
   return *open == 0 ? seq : count_at(value.get_object(), "open_from");
@@ -68,10 +80,39 @@ struct Admitted {
   std::string line;
 };
 
+// The request of a line of requests.jsonl, which stands behind `ts`.
+std::string_view request_of_line(std::string_view line) {
+  constexpr std::string_view kBegin = ",\"request_id\":\"";
+  const std::size_t begin = line.find(kBegin);
+  if (begin == std::string_view::npos) return {};
+  line.remove_prefix(begin + kBegin.size());
+  return line.substr(0, line.find('"'));
+}
+
+// A file that cannot be read has no lines: the log is what counts.
+void add_request_lines(const std::filesystem::path& file, std::vector<UnendedRequest>& unended) {
+  std::unordered_map<std::string_view, UnendedRequest*> by_id;
+  for (UnendedRequest& request : unended) {
+    by_id.emplace(subject_of(request.admitted).request_id, &request);
+  }
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(file, error);
+  auto reader = LineReader::open(file);
+  if (error || !reader) return;
+  if (size > kMaxTailBytes) reader->skip_to(size - kMaxTailBytes);
+  std::string_view line;
+  for (LineReader::Next next = reader->next(line);
+       next != LineReader::Next::End && next != LineReader::Next::Failed;
+       next = reader->next(line)) {
+    const auto found = by_id.find(request_of_line(line));
+    if (next == LineReader::Next::Line && found != by_id.end()) found->second->request_line = line;
+  }
+}
+
 }  // namespace
 
-tl::expected<std::vector<std::string>, std::string> unended_requests(
-    std::span<const AuditFileName> files) {
+tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
+    std::span<const AuditFileName> files, const std::filesystem::path& requests_file) {
   const std::size_t earliest = files.size() - std::min(files.size(), kMaxTailFiles);
   std::optional<std::uint64_t> from;
   std::size_t first = files.size();
@@ -114,18 +155,20 @@ tl::expected<std::vector<std::string>, std::string> unended_requests(
   in_order.reserve(open.size());
   for (auto& [id, admitted] : open) in_order.push_back(std::move(admitted));
   std::ranges::sort(in_order, {}, &Admitted::seq);
-  std::vector<std::string> lines;
-  lines.reserve(in_order.size());
-  for (Admitted& admitted : in_order) lines.push_back(std::move(admitted.line));
-  return lines;
+  std::vector<UnendedRequest> unended;
+  unended.reserve(in_order.size());
+  for (Admitted& admitted : in_order) unended.push_back({std::move(admitted.line), {}});
+  if (!unended.empty()) add_request_lines(requests_file, unended);
+  return unended;
 }
 
-bool read_admitted(std::string_view line, RequestRecord& record) {
-  json::error_code error;
-  const json::value value = json::parse(json::string_view(line.data(), line.size()), error);
-  if (error || !value.is_object()) return false;
+bool RecoveredRecord::read(const UnendedRequest& request) {
+  const json::value value = parsed(request.admitted);
+  if (!value.is_object()) return false;
   const json::object& object = value.get_object();
+  RequestRecord& record = record_;
   record = {};
+  record.is_recovered = true;
   record.request_id = text_at(object, "request_id");
   if (text_at(object, "kind") != "admitted" || record.request_id.empty()) return false;
   record.client_request_id = text_at(object, "client_request_id");
@@ -151,21 +194,44 @@ bool read_admitted(std::string_view line, RequestRecord& record) {
   record.prompt_tokens = count_at(object_at(object, "tokens"), "prompt").value_or(0);
   record.max_tokens = count_at(object_at(object, "tokens"), "max").value_or(0);
 
-  policy::Duration waited{};
-  const json::object& queue = object_at(object, "queue");
-  if (const json::value* ms = queue.if_contains("wait_ms"); ms != nullptr && ms->is_double()) {
-    waited = std::chrono::duration_cast<policy::Duration>(
-        std::chrono::duration<double, std::milli>(std::clamp(ms->get_double(), 0.0, 1e9)));
-  }
+  const policy::Duration waited =
+      ms_at(object_at(object, "queue"), "wait_ms").value_or(policy::Duration{});
   record.dispatched = record.arrived + waited;
   if (const auto admitted = parse_timestamp(text_at(object, "ts"))) {
     record.arrived_wall = *admitted - waited;
   }
-  record.outcome = RequestOutcome::Fault;
-  record.code = "internal_error";
-  record.status = 500;
-  record.is_end_unknown = true;
+  const json::value line = parsed(request.request_line);
+  if (line.is_object()) {
+    read_end(line.get_object());
+  } else {
+    record.outcome = RequestOutcome::Fault;
+    record.code = "internal_error";
+    record.status = 500;
+    record.is_end_unknown = true;
+  }
   return true;
+}
+
+void RecoveredRecord::read_end(const json::object& line) {
+  const std::string outcome = text_at(line, "outcome");
+  for (const RequestOutcome known : {RequestOutcome::Completed, RequestOutcome::ClientGone,
+                                     RequestOutcome::TimedOut, RequestOutcome::Fault}) {
+    if (outcome == to_string(known)) record_.outcome = known;
+  }
+  code_ = text_at(line, "code");
+  record_.code = code_;
+  finish_reason_ = text_at(line, "finish_reason");
+  record_.finish_reason = finish_reason_;
+  record_.status = static_cast<int>(count_at(line, "status").value_or(0));
+  record_.cached_tokens = count_at(line, "cached_tokens").value_or(0);
+  record_.completion_tokens = count_at(line, "completion_tokens").value_or(0);
+  record_.pauses = static_cast<std::uint32_t>(count_at(line, "pauses").value_or(0));
+  if (const auto e2e = ms_at(line, "e2e_ms")) record_.ended = record_.arrived + *e2e;
+  if (const auto prefill = ms_at(line, "prefill_ms")) {
+    record_.first_token = *record_.dispatched + *prefill;
+    record_.last_token =
+        *record_.first_token + ms_at(line, "decode_ms").value_or(policy::Duration{});
+  }
 }
 
 }  // namespace turnstile::gateway

@@ -27,6 +27,10 @@ LineReader::~LineReader() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+void LineReader::skip_to(std::uint64_t byte) {
+  ::lseek(descriptor_, static_cast<off_t>(byte), SEEK_SET);
+}
+
 bool LineReader::read_more() {
   buffer_.erase(0, begin_);
   begin_ = 0;

@@ -32,6 +32,9 @@ class LineReader {
     End,
     Failed    // the file cannot be read on
   };
+  // Goes on at this byte; the rest of the line there counts as a line. Before the first next().
+  void skip_to(std::uint64_t byte);
+
   // `line` without its line feed; valid until the next call.
   Next next(std::string_view& line);
 

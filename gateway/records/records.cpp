@@ -98,7 +98,7 @@ void append_request_line(std::string& out, const RequestRecord& record, std::uin
   line.ms_if("tpot_ms", record.time_per_output_token());
   if (!record.is_end_unknown) line.ms("e2e_ms", record.total_time());
   if (record.pauses > 0) line.count("pauses", record.pauses);
-  if (record.is_end_unknown) line.boolean("recovered", true);
+  if (record.is_recovered) line.boolean("recovered", true);
   line.close();
   out += '\n';
 }

@@ -93,8 +93,9 @@ struct RequestRecord {
   std::string_view finish_reason;  // "stop", "length"; empty when there was none
   std::string_view end_code;       // "budget_exhausted": policy ended a completed answer
   int status = 0;                  // what the client saw, 499 when it saw nothing
-  // The server was killed before the end, which is written at the next start: what was computed
-  // and when is left out, and the line says `"recovered":true`.
+  // The server ended before the audit log had the end, which is written at the next start with
+  // `"recovered":true`; what was computed and when is left out if requests.jsonl does not say it.
+  bool is_recovered = false;
   bool is_end_unknown = false;
 
   // Queue, prefill and decode add up to last_token - arrived. Absent when a phase was not reached.

@@ -67,7 +67,7 @@ ExitCode run(const AuditVerifyOptions& options, Surroundings around) {
   if (report->open > 0) {
     around.out << "requests without an end: " << report->open
                << (report->open == kMaxOpenTold ? " or more" : "")
-               << " (they run, or the server was killed and its next start closes them)\n";
+               << " (they run, or the server ended without writing it, and its next start does)\n";
   }
   if (!report->problems.empty()) {
     around.out << "the chain is broken in " << report->problems.size()

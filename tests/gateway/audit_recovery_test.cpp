@@ -139,6 +139,42 @@ TEST(AuditRecovery, ARequestThatAKilledServerHadGetsItsEndAtTheNextStart) {
   }
 }
 
+// A full disk may take the end in requests.jsonl and not in the log: the log gets that end, and
+// requests.jsonl no second line.
+TEST(AuditRecovery, AnEndThatRequestsJsonlHasIsNotWrittenThereAgain) {
+  Machine machine;
+  machine.run([&](AuditLog& audit) {
+    RequestRecord record = admitted_record(machine.clock, "r1");
+    audit.admitted(record);
+    record.first_token = machine.clock.now() + 20ms;
+    record.last_token = machine.clock.now() + 50ms;
+    record.ended = machine.clock.now() + 60ms;
+    record.outcome = RequestOutcome::TimedOut;
+    record.code = "decode_timeout";
+    record.finish_reason = "length";
+    record.status = 504;
+    record.completion_tokens = 9;
+    record.cached_tokens = 4;
+    record.pauses = 1;
+    audit.ended(record);
+  });
+  const std::string text = machine.state.read("audit/audit-000001.jsonl");
+  const json::object lost = machine.read("audit/audit-000001.jsonl").at(1);
+  machine.state.write("audit/audit-000001.jsonl", text.substr(0, text.find('\n') + 1));
+  EXPECT_EQ(machine.open(), 1U);
+  machine.run([](AuditLog&) {});
+  EXPECT_EQ(machine.open(), 0U);
+  EXPECT_EQ(machine.read("requests.jsonl").size(), 1U);
+  const json::object ended = machine.read("audit/audit-000001.jsonl").at(1);
+  for (const auto& [name, value] : lost) {
+    const std::string_view member(name.data(), name.size());
+    if (member == "ts" || member == "mono_us" || member == "hash") continue;
+    ASSERT_TRUE(ended.contains(name)) << member;
+    EXPECT_EQ(ended.at(name), value) << member;
+  }
+  EXPECT_TRUE(ended.at("recovered").as_bool());
+}
+
 // Checkpoints say where to begin, so a start does not read all that was ever written, and what has
 // been open since before many checkpoints is found all the same.
 TEST(AuditRecovery, CheckpointsSayHowFarBackToRead) {
@@ -151,7 +187,8 @@ TEST(AuditRecovery, CheckpointsSayHowFarBackToRead) {
     busy(audit);
   });
   const auto found = [&] {
-    return unended_requests(list_audit_files(machine.state / "audit")).value().size();
+    const auto files = list_audit_files(machine.state / "audit");
+    return unended_requests(files, machine.state / "requests.jsonl").value().size();
   };
   EXPECT_EQ(found(), 1U);
   const auto lines = machine.read("audit/audit-000001.jsonl");
@@ -171,7 +208,8 @@ TEST(AuditRecovery, AtMostTheLastFilesAreRead) {
   Machine machine;
   machine.run([&](AuditLog& audit) { audit.admitted(admitted_record(machine.clock, "lost")); });
   const auto found = [&] {
-    return unended_requests(list_audit_files(machine.state / "audit")).value().size();
+    const auto files = list_audit_files(machine.state / "audit");
+    return unended_requests(files, machine.state / "requests.jsonl").value().size();
   };
   for (std::size_t i = 2; i <= kMaxTailFiles + 1; ++i) {
     EXPECT_EQ(found(), 1U) << i;
