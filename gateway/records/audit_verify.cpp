@@ -1,11 +1,13 @@
 #include "gateway/records/audit_verify.h"
 
 #include <string_view>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 
 #include "gateway/records/audit_folder.h"
 #include "gateway/records/audit_line.h"
+#include "gateway/records/line_file.h"
 #include "gateway/records/line_reader.h"
 #include "gateway/records/sha256.h"
 
@@ -32,6 +34,7 @@ class Verifier {
         return tl::unexpected(read.error());
       }
     }
+    note_other_files(folder);
     report_.files = files.size();
     report_.head = prev_;
     report_.open = open_.size();
@@ -49,6 +52,19 @@ class Verifier {
     const std::uint64_t last = found - 1;
     fail("missing before it: audit file " + std::to_string(expected) +
          (last > expected ? " to " + std::to_string(last) : "") + ".");
+  }
+
+  // Records could be hidden from the check under a name that only looks like one of the log.
+  void note_other_files(const fs::path& folder) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      const std::string name = entry.path().filename().string();
+      const bool looks_like_one = name.starts_with("audit-") && name.ends_with(".jsonl");
+      if (!looks_like_one || number_of(name, "audit")) continue;
+      if (report_.notes.size() < kMaxAuditProblems) {
+        report_.notes.push_back({entry.path(), 0, "is no file of the log by its name, and not read."});
+      }
+    }
   }
 
   tl::expected<void, std::string> read_file(bool is_last) {

@@ -48,7 +48,7 @@ struct AuditReport {
   std::string head;                    // hash of the last record
   std::uint64_t open = 0;              // requests without an end; kMaxOpenTold: or more
   std::vector<AuditProblem> problems;  // empty: the chain is whole; at most kMaxAuditProblems
-  std::vector<AuditProblem> notes;     // a torn last line
+  std::vector<AuditProblem> notes;     // a torn last line; files with other names
 };
 
 // `folder` is the audit folder or a state_dir. The error (a sentence): no log there, unreadable,

@@ -259,6 +259,18 @@ TEST(AuditVerify, WhatIsNoRegularFileIsASentenceAndNoWait) {
   }
 }
 
+TEST(AuditVerify, FilesThatOnlyLookLikeOnesOfTheLogAreSaid) {
+  Machine machine;
+  machine.run([](AuditLog& audit) { audit.key("k", "lab", "added"); });
+  for (const char* name : {"audit-0000001.jsonl", "audit-000000.jsonl", "audit-x.jsonl"}) {
+    machine.state.write("audit/" + std::string(name), "");
+  }
+  machine.state.write("audit/audit-000001.torn-1", "");
+  const auto report = verify_audit(machine.state.path());
+  ASSERT_TRUE(report && report->problems.empty());
+  EXPECT_EQ(report->notes.size(), 3U);
+}
+
 TEST(LineReader, LinesOfAllSizesComeWholeAndTooLongOnesAreSkipped) {
   TempFolder folder;
   const std::string longest(kMaxAuditLineBytes, 'l');
