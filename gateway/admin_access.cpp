@@ -14,13 +14,17 @@
 namespace turnstile::gateway {
 namespace {
 
-// HOST or HOST:PORT, the address of IPv6 in brackets -> the host.
-std::string_view without_port(std::string_view host) {
-  const std::size_t end = host.starts_with('[') ? host.find(']') : host.rfind(':');
-  if (host.starts_with('[')) {
-    return end == std::string_view::npos ? std::string_view() : host.substr(1, end - 1);
+// HOST or HOST:PORT, the address of IPv6 in brackets -> the host; empty when it is neither.
+std::string_view without_port(std::string_view text) {
+  const bool is_bracketed = text.starts_with('[');
+  const std::size_t end = text.find(is_bracketed ? ']' : ':');
+  if (is_bracketed && end == std::string_view::npos) return {};
+  std::string_view port = end == std::string_view::npos ? "" : text.substr(end + is_bracketed);
+  if (!port.empty() && (port.front() != ':' ||
+                        port.find_first_not_of("0123456789", 1) != std::string_view::npos)) {
+    return {};
   }
-  return host.substr(0, end);
+  return is_bracketed ? text.substr(1, end - 1) : text.substr(0, end);
 }
 
 // Whether no page of a stranger's domain can be behind it. HTTP/1.0 knows requests without a Host;

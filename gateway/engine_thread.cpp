@@ -40,8 +40,7 @@ EngineThread::~EngineThread() {
 }
 
 bool EngineThread::try_submit(engine::Request request) {
-  assert((!most_open_requests_ || open_requests_ < *most_open_requests_) &&
-         "an open connection has one request of so many prompts");
+  if (most_open_requests_ && open_requests_ >= *most_open_requests_) return false;
   submissions_.push(std::move(request));
   ++open_requests_;
   wake_engine(kMail);

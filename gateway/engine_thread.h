@@ -26,7 +26,9 @@
 // chains grow to the most mail that was ever unread, which is, for each open request, its
 // engine::Request and 2 * kMostPauses + 1 calls of 16 bytes.
 //
-// Invariant: never more requests are open than `most_open_requests`.
+// Invariant: never more requests are open than `most_open_requests`. What is open on a connection
+//            stays below; only who tears down more of them within one step than there are slots,
+//            none of which a report has told the end of, comes there, and the next is not taken.
 // Thread:    EnginePort's methods on the I/O thread; the rest is private to the engine thread.
 // Lifetime:  the constructor starts the thread; the destructor stops it after the running step and
 //            joins. Open requests are then dropped without events.
@@ -58,7 +60,7 @@ class EngineThread final : public EnginePort, private engine::StepMail {
   // Reports in flight: enough that a late I/O thread does not stop the engine for some ten steps.
   static constexpr std::size_t kReports = 16;
 
-  // `most_open_requests`: submitted and not yet ended, paused ones too; absent: no limit is known.
+  // `most_open_requests`: submitted and not yet ended, paused ones too; absent: without limit.
   EngineThread(std::unique_ptr<engine::Engine> engine, const Clock& clock,
                std::optional<std::size_t> most_open_requests);
   ~EngineThread() override;

@@ -23,10 +23,17 @@ std::optional<std::uint64_t> count_at(const json::object& object, std::string_vi
   return static_cast<std::uint64_t>(value->get_int64());
 }
 
+// Longer than any that the server writes, and so short that a record of nothing but such texts,
+// each character of them escaped, is far below kMaxAuditLineBytes.
+constexpr std::size_t kMaxTextBytes = 256;
+
+// Empty for what is no text, and for one that no server can have written.
 std::string text_at(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
   if (value == nullptr || !value->is_string()) return {};
-  return std::string(value->get_string().data(), value->get_string().size());
+  const json::string& text = value->get_string();
+  if (text.size() > kMaxTextBytes) return {};
+  return std::string(text.data(), text.size());
 }
 
 const json::object& object_at(const json::object& object, std::string_view name) {

@@ -42,7 +42,8 @@ TEST(AdminAccess, AHostThatAStrangerCanNameIsRefusedOnLoopback) {
   for (const char* host :
        {"evil.example", "evil.example:8001", "localhost.evil.example", "evil-localhost",
         "127.0.0.1.evil.example", "127.0.0.1.", "1.2.3", "[evil]", "[::1", "::1", "[]", ":8001",
-        "localhos\x0c"}) {
+        "localhos\x0c", "[::1]evil.example", "[::1].evil.example:80", "127.0.0.1:evil",
+        "localhost:80:evil.example", "localhost:1 "}) {
     const auto refusal = access.refusal(request(Method::Get, host));
     ASSERT_TRUE(refusal) << host;
     EXPECT_EQ(refusal->code, ApiCode::NotLocal) << host;

@@ -175,6 +175,24 @@ TEST(AuditRecovery, AnEndThatRequestsJsonlHasIsNotWrittenThereAgain) {
   EXPECT_TRUE(ended.at("recovered").as_bool());
 }
 
+// Neither does what somebody else wrote there stop a start: a text that no server writes counts as
+// none, however long it is in the record that it would be in.
+TEST(AuditRecovery, TextsThatNoServerWroteAreLeftOut) {
+  Machine machine;
+  machine.run([&](AuditLog& audit) { audit.admitted(admitted_record(machine.clock, "r1")); });
+  std::string escaped;
+  for (int i = 0; i < 10'800; ++i) escaped += "\\u0001";
+  Machine::append(machine.state / "requests.jsonl",
+                  R"({"ts":"2026-01-01T00:00:00.000000Z","request_id":"r1","outcome":"fault",)"
+                  R"("finish_reason":"stop","code":")" +
+                      escaped + "\"}\n");
+  machine.run([](AuditLog&) {});
+  EXPECT_EQ(machine.open(), 0U);
+  const json::object ended = machine.read("audit/audit-000001.jsonl").at(1);
+  EXPECT_EQ(ended.at("outcome").as_string(), "fault");
+  EXPECT_FALSE(ended.contains("code"));
+}
+
 // Checkpoints say where to begin, so a start does not read all that was ever written, and what has
 // been open since before many checkpoints is found all the same.
 TEST(AuditRecovery, CheckpointsSayHowFarBackToRead) {

@@ -253,6 +253,24 @@ TEST(EngineThread, PausedRequestsTakeNobodysRoom) {
   }
 }
 
+// Requests whose connections are torn down stay open until a report tells of their end, so clients
+// that leave fast enough come to the bound; who is next is not taken, and later is.
+TEST(EngineThread, AtTheBoundARequestIsNotTakenUntilAnEndIsRead) {
+  const SystemClock clock;
+  EngineThread thread(tests::toy_engine(limits()), clock, 2);
+  ASSERT_TRUE(thread.try_submit(request(1, 40)));
+  ASSERT_TRUE(thread.try_submit(request(2, 40)));
+  thread.cancel(1);
+  thread.cancel(2);
+  EXPECT_FALSE(thread.try_submit(request(3, 10))) << "no report has been taken";
+  Reader reader(thread);
+  ASSERT_TRUE(reader.read_until_done(2));
+  ASSERT_TRUE(thread.try_submit(request(4, 10)));
+  ASSERT_TRUE(reader.read_until_done(3));
+  EXPECT_EQ(reader.tokens_.at(4), 10U);
+  EXPECT_FALSE(reader.done_.contains(3));
+}
+
 // Nothing is read while this model computes.
 class DeafModel final : public engine::Model {
  public:
