@@ -40,7 +40,7 @@ class EnginePort {
   virtual ~EnginePort() = default;
 
   // False: it is not taken. The engine's thread takes whoever has a permit, however many others are
-  // open and paused.
+  // open and paused, up to the bound in engine_thread.h.
   virtual bool try_submit(engine::Request request) = 0;
 
   // At most once for a request that was submitted; unknown and finished ids are ignored.

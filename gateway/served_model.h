@@ -44,7 +44,7 @@ tl::expected<engine::Limits, std::string> engine_limits(
 // before it goes on, so no queue bounds them either. But each has a connection, which has one
 // request at a time, of at most kMaxPrompts prompts and no more of them than there are slots. As
 // many again as there are slots may have been torn down with their connection while the engine has
-// yet to confirm their end.
+// yet to confirm their end; the engine's thread takes no more before it has.
 std::optional<std::size_t> most_engine_requests(const engine::Limits& engine,
                                                 const LimitsConfig& limits);
 

@@ -119,16 +119,20 @@ TEST(EngineThread, APausedRequestWaitsForItsResume) {
   EXPECT_EQ(reader.done_.at(1), engine::FinishReason::Length);
 }
 
-// A step takes until nobody wants it.
-class EndlessModel final : public engine::Model {
+// Of the toy's vocabulary; how long a step takes is what a test is about.
+class ModelWithoutCache : public engine::Model {
  public:
-  explicit EndlessModel(std::atomic<bool>& runs) : runs_(runs) {}
-
   std::size_t vocab_size() const override { return tests::kToyVocabulary; }
   std::size_t context_length() const override { return 4'096; }
   std::size_t kv_block_bytes() const override { return 64; }
   bool reserve(std::size_t, std::size_t, std::size_t) override { return true; }
   void copy_block(kernels::BlockId, kernels::BlockId) override {}
+};
+
+// A step takes until nobody wants it.
+class EndlessModel final : public ModelWithoutCache {
+ public:
+  explicit EndlessModel(std::atomic<bool>& runs) : runs_(runs) {}
   bool forward(std::span<const engine::StepSlice>, std::span<float> logits,
                engine::StepWatch* watch) override {
     runs_.store(true);
@@ -272,15 +276,9 @@ TEST(EngineThread, AtTheBoundARequestIsNotTakenUntilAnEndIsRead) {
 }
 
 // Nothing is read while this model computes.
-class DeafModel final : public engine::Model {
+class DeafModel final : public ModelWithoutCache {
  public:
   explicit DeafModel(std::atomic<bool>& may_end) : may_end_(may_end) {}
-
-  std::size_t vocab_size() const override { return tests::kToyVocabulary; }
-  std::size_t context_length() const override { return 4'096; }
-  std::size_t kv_block_bytes() const override { return 64; }
-  bool reserve(std::size_t, std::size_t, std::size_t) override { return true; }
-  void copy_block(kernels::BlockId, kernels::BlockId) override {}
   bool forward(std::span<const engine::StepSlice>, std::span<float> logits,
                engine::StepWatch*) override {
     while (!may_end_.load()) std::this_thread::yield();

@@ -12,6 +12,17 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Ids = std::vector<std::uint64_t>;
 
+constexpr std::string_view kOnePlaceToWait = R"(
+schema = 1
+[defaults]
+queue_requests_total = 1
+[depts.main]
+[teams.red]
+dept = "main"
+[teams.blue]
+dept = "main"
+)";
+
 TEST(AdmissionQueue, RequestThatCanStartNeedsNoPlace) {
   FrontDesk desk(R"(
 schema = 1
@@ -154,17 +165,7 @@ tokens_per_minute = 4000
 
 // Nobody was told its ticket, so nobody comes with it, and the key is not blamed for that.
 TEST(AdmissionQueue, RefusalThatNobodyHearsLeavesNoTicket) {
-  FrontDesk desk(R"(
-schema = 1
-[defaults]
-queue_requests_total = 1
-[depts.main]
-[teams.red]
-dept = "main"
-[teams.blue]
-dept = "main"
-)",
-                 small_engine(), red_and_blue());
+  FrontDesk desk(kOnePlaceToWait, small_engine(), red_and_blue());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   ASSERT_TRUE(desk.admit(5, "bob", {.class_name = "batch"}));
   ASSERT_TRUE(desk.admit(6, "anna"));
@@ -313,17 +314,7 @@ max_input_tokens = 100
 
 // It has nothing to wait for yet, so no refusal is on its way when it proves invalid.
 TEST(AdmissionQueue, WhoIsReadIsNotDisplaced) {
-  FrontDesk desk(R"(
-schema = 1
-[defaults]
-queue_requests_total = 1
-[depts.main]
-[teams.red]
-dept = "main"
-[teams.blue]
-dept = "main"
-)",
-                 small_engine(), red_and_blue());
+  FrontDesk desk(kOnePlaceToWait, small_engine(), red_and_blue());
   for (std::uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(desk.admit(id, "anna"));
   desk.dispatch();
   const Resolved batch = desk.resolve("bob", "batch");
