@@ -107,19 +107,21 @@ class Activations {
       : f32_(static_cast<std::size_t>(rows) * kFeedForward),
         q_(f32_.size()),
         scale_(f32_.size() / kQuantBlock),
+        sum_(scale_.size()),
         scaled_sum_(scale_.size()) {
     for (std::size_t i = 0; i < f32_.size(); ++i) f32_[i] = std::sin(static_cast<float>(i));
     const ActivationRows all = view(rows, kFeedForward);
     kernel_table(best_level(), Numerics::Int8).quantize(all, 0, rows);
   }
   ActivationRows view(int rows, int cols) {
-    return {rows, cols, f32_.data(), q_.data(), scale_.data(), scaled_sum_.data()};
+    return {rows, cols, f32_.data(), q_.data(), scale_.data(), sum_.data(), scaled_sum_.data()};
   }
 
  private:
   std::vector<float> f32_;
   std::vector<std::int8_t> q_;
   std::vector<float> scale_;
+  std::vector<std::int32_t> sum_;
   std::vector<float> scaled_sum_;
 };
 

@@ -1,11 +1,11 @@
 // activations.h: rows of activations, as floats and as int8 with one scale per 32 values.
 //
-// Shapes, row-major without gaps: f32 and q (rows, cols), scale and scaled_sum (rows, cols/32).
+// Shapes, row-major without gaps: f32 and q (rows, cols); scale, sum, scaled_sum (rows, cols/32).
 // For block b of a row: scale = max|x|/127, q = round_to_nearest_even(x * (127/max|x|)) in
-// [-127, 127], scaled_sum = scale * sum(q). A block whose largest value is below kSmallestScaled
-// (zeros) has scale 0 and q 0. x must be finite: infinity and NaN give bytes without a meaning, and
-// not the same at each level. Quantising a row depends on that row alone, which is one half of the
-// bitwise identity promise (the other is the order of reduction).
+// [-127, 127], sum = sum(q), scaled_sum = scale * sum. A block whose largest value is below
+// kSmallestScaled (zeros) has scale 0 and q 0. x must be finite: infinity and NaN give bytes
+// without a meaning, and not the same at each level. Quantising a row depends on that row alone,
+// which is one half of the bitwise identity promise (the other is the order of reduction).
 //
 // bf16 (rows, bf16_stride(cols)): f32 rounded, zero past the last column (bf16.h).
 //
@@ -26,6 +26,7 @@ struct ActivationRows {
   float* f32 = nullptr;
   std::int8_t* q = nullptr;
   float* scale = nullptr;
+  std::int32_t* sum = nullptr;
   float* scaled_sum = nullptr;
   std::uint16_t* bf16 = nullptr;
 };

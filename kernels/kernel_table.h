@@ -6,13 +6,13 @@
 // Bitwise identity. Within one table the bits of an output row depend only on that row's inputs:
 // never on how many rows are computed together, on the range a call covers, or on the thread.
 // So each operation reduces in one fixed order: products block after block of 32 columns, each
-// block's sum of unsigned weights times q an exact integer, then
+// block's sum of weights times q an exact integer, then
 //   acc = fma(sum, weight scale * activation scale, acc); acc = fma(minimum, scaled_sum, acc)
 // where the weight scale is d (d*s for Q4_K and Q5_K) and minimum is m for Q4_1 and Q5_1, -(e*t)
-// for Q4_K and Q5_K, and -8d, -16d or -128d for the zero point of Q4_0, Q5_0 and Q8_0 (exact, and
-// cheaper than subtracting an integer that would have to be looked up). Q6_K, whose scales are 16
-// columns wide, has one exact integer a block, s0 * sum of (u-32)*q over the first 16 columns plus
-// s1 * the same over the last 16, and only the first of the two steps;
+// for Q4_K and Q5_K; their weights are the unsigned u. Q4_0, Q5_0 and Q8_0 have the sum of
+// (u - zero point)*q and only the first of the two steps. So has Q6_K, whose scales are 16 columns
+// wide: its integer is s0 * sum of (u-32)*q over the first 16 columns plus s1 * the same over the
+// last 16;
 // attention over chunks of kAttentionChunk positions counted from position 0, each chunk alone, and
 // the results of chunks merged in order (kernels/attention_parts.h).
 // Attention over an Int8 cache: q of a head becomes 16-bit integers, q16 = round(q * 32767/max|q|),

@@ -49,6 +49,7 @@ ActivationRows take_activations(Carver& carver, std::size_t rows, int cols, bool
   x.f32 = carver.take<float>(rows, width);
   x.q = carver.take<std::int8_t>(rows, width);
   x.scale = carver.take<float>(rows, blocks);
+  x.sum = carver.take<std::int32_t>(rows, blocks);
   x.scaled_sum = carver.take<float>(rows, blocks);
   if (with_bf16) {
     x.bf16 = carver.take<std::uint16_t>(rows, static_cast<std::size_t>(kernels::bf16_stride(cols)));
@@ -106,6 +107,7 @@ ActivationRows row_range(const ActivationRows& x, int begin, int end) {
           x.f32 + first * width,
           x.q + first * width,
           x.scale + first * blocks,
+          x.sum + first * blocks,
           x.scaled_sum + first * blocks,
           x.bf16 == nullptr ? nullptr : x.bf16 + begin * kernels::bf16_stride(x.cols)};
 }
@@ -119,6 +121,7 @@ ActivationRows column_range(const ActivationRows& x, int row, int begin, int end
           whole.f32 + begin,
           whole.q + begin,
           whole.scale + block,
+          whole.sum + block,
           whole.scaled_sum + block,
           whole.bf16 == nullptr ? nullptr : whole.bf16 + begin};
 }

@@ -46,13 +46,18 @@ void configure_product() {
   configure_tiles({kSums, kSums, kActivations, kActivations, kWeights, kWeights, {}, {}});
 }
 
-// One block of 16 rows of activations; rows that do not exist are zero.
+// One block of 16 rows of activations; rows that do not exist are zero. `start`: what is added to
+// the sums of types with a zero point.
 struct alignas(64) TileBlock {
   std::int8_t q[kTileRows][kQuantBlock];
   float scale[kTileRows];
-  float scaled_sum[kTileRows];
+  union {
+    float scaled_sum[kTileRows];
+    std::int32_t start[kTileRows];
+  };
 };
 
+template <typename F>
 void gather_tile(const ActivationRows& x, int first, int count, TileBlock* tile) {
   const std::ptrdiff_t blocks = x.cols / kQuantBlock;
   for (std::ptrdiff_t b = 0; b < blocks; ++b, ++tile) {
@@ -61,7 +66,11 @@ void gather_tile(const ActivationRows& x, int first, int count, TileBlock* tile)
       const std::ptrdiff_t at = (first + t) * blocks + b;
       std::memcpy(tile->q[t], x.q + at * kQuantBlock, kQuantBlock);
       tile->scale[t] = x.scale[at];
-      tile->scaled_sum[t] = x.scaled_sum[at];
+      if constexpr (F::kZeroPoint != 0) {
+        tile->start[t] = -F::kZeroPoint * x.sum[at];
+      } else {
+        tile->scaled_sum[t] = x.scaled_sum[at];
+      }
     }
   }
 }
@@ -135,8 +144,12 @@ template <typename F>
     const Sums& sum = sums[b % 2];
 #pragma GCC unroll 16
     for (int t = 0; t < kTileRows; ++t) {
-      total[t] = accumulate<F>(total[t], _mm512_loadu_si512(sum[t]), scale, minimum,
-                               tile[b].scale[t], tile[b].scaled_sum[t]);
+      Simd::Ints exact = _mm512_loadu_si512(sum[t]);
+      if constexpr (F::kZeroPoint != 0) {
+        exact = Simd::add_ints(exact, Simd::set1_int(tile[b].start[t]));
+      }
+      total[t] = accumulate<F>(total[t], exact, scale, minimum, tile[b].scale[t],
+                               tile[b].scaled_sum[t]);
     }
   }
 #pragma GCC unroll 16
@@ -183,7 +196,7 @@ void quantised(const PanelMatrix& w, const ActivationRows& x, int panel_begin, i
     const int tile_count = (count + kTileRows - 1) / kTileRows;
     for (int i = 0; i < tile_count; ++i) {
       const int rows = count - i * kTileRows < kTileRows ? count - i * kTileRows : kTileRows;
-      gather_tile(x, first + i * kTileRows, rows, work.tile_at(i, blocks));
+      gather_tile<F>(x, first + i * kTileRows, rows, work.tile_at(i, blocks));
     }
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       work.multiply(bytes + panel * panel_stride<F>(blocks), blocks, tile_count);

@@ -14,6 +14,7 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -92,12 +93,11 @@ __m256 scale_of(Block<F> block, int half) {
   return _mm256_mul_ps(scale, small_integers_at(block.at + 8 * half));
 }
 
-// What a unit of scaled_sum adds: the stored minimum, or the zero point times the scale.
+// What a unit of scaled_sum adds; of types without a zero point.
 template <typename F>
-__m256 minimum_of(Block<F> block, int half, __m256 scale) {
-  if constexpr (F::kZeroPoint != 0) {
-    return _mm256_mul_ps(_mm256_set1_ps(static_cast<float>(-F::kZeroPoint)), scale);
-  } else if constexpr (F::kSuper) {
+__m256 minimum_of(Block<F> block, int half) {
+  static_assert(F::kZeroPoint == 0);
+  if constexpr (F::kSuper) {
     const __m256 minimum = _mm256_mul_ps(halves_at(block.super + 32 + 16 * half),
                                          small_integers_at(block.at + 16 + 8 * half));
     return _mm256_xor_ps(minimum, _mm256_set1_ps(-0.0F));
@@ -162,19 +162,18 @@ inline __m256i widen(__m256i sums, __m256i narrow, __m256i factors, bool first) 
   return first ? wide : _mm256_add_epi32(sums, wide);
 }
 
-// The order of reduction that kernel_table.h promises: one block's sum, then its minimum.
-inline __m256 add_block(__m256 acc, __m256 sum, __m256 scale, __m256 minimum, __m256 row_scale,
-                 __m256 row_sum) {
-  acc = _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, row_scale), acc);
-  return _mm256_fmadd_ps(minimum, row_sum, acc);
+// Takes the zero point of all types but Q6_K off the sums of unsigned weights; `row_sum` is the sum
+// of the row's activations.
+template <typename F>
+__m256i less_zero_point(__m256i sums, __m256i row_sum) {
+  constexpr int kShift = std::countr_zero(static_cast<unsigned>(F::kZeroPoint));
+  static_assert(F::kZeroPoint == 1 << kShift);
+  return _mm256_sub_epi32(sums, _mm256_slli_epi32(row_sum, kShift));
 }
 
-template <typename F>
-__m256 accumulate(__m256 acc, __m256i sums, __m256 scale, __m256 minimum, __m256 row_scale,
-                  __m256 row_sum) {
-  const __m256 sum = _mm256_cvtepi32_ps(sums);
-  if constexpr (F::kFactors) return _mm256_fmadd_ps(sum, _mm256_mul_ps(scale, row_scale), acc);
-  return add_block(acc, sum, scale, minimum, row_scale, row_sum);
+// The order of reduction that kernel_table.h promises: one block's sum, then its minimum.
+inline __m256 add_block(__m256 acc, __m256i sums, __m256 scale, __m256 row_scale) {
+  return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(scale, row_scale), acc);
 }
 
 inline void store_lanes(const float* acc, int lanes, OutputMode mode, float* out) {

@@ -5,15 +5,15 @@
 // columns into 32 bits:
 //
 //   panel vector j, one row:    u0 u1 u2 u3      columns 4j .. 4j+3, unsigned bytes
-//   even, odd (16 bits each):   u0 u2 | u1 u3    what two shifts of 16-bit numbers give
+//   even, odd (16 bits each):   w0 w2 | w1 w3    w = u - 128
 //   activations (16 bits):      a0 a2 | a1 a3    the same, broadcast to 8 rows
 //
 // Measured on Zen 3 against weights taken as two nibbles and against S. Winograd's inner product
 // (IEEE Transactions on Computers C-17, 1968; one multiplication for two columns but three
-// additions): all need 32 instructions for 8 rows and 32 columns, and do them at the same rate.
+// additions): all need 32 instructions for 8 rows and 32 columns, and none does them faster.
 // This one has the cheapest preparation of rows, which counts where an item has few panels.
 //
-// A sum of 32 columns is at most 32 * 255 * 127 < 2^20. Reference: the Scalar level, bit for bit;
+// A sum of 32 columns is at most 32 * 128 * 127 < 2^19. Reference: the Scalar level, bit for bit;
 // edges of rows, outputs and segments of 12 blocks: tests/kernels/tile_edges_test.cpp.
 #include "kernels/cpu/avx2.h"
 #include "kernels/cpu/avx2_wide.h"
@@ -26,7 +26,6 @@ struct WordProducts {
 
   struct alignas(32) WideBlock {
     float scale[kPanelRows];
-    float minimum[kPanelRows];
     std::int16_t columns[2 * kQuads][kHalves][16];  // even ones of quad 0, odd ones, ..
   };
 
@@ -37,9 +36,7 @@ struct WordProducts {
 
   static void expand_heads(Block<Format> block, WideBlock& wide) {
     for (int h = 0; h < kHalves; ++h) {
-      const __m256 scale = scale_of<Format>(block, h);
-      _mm256_store_ps(wide.scale + 8 * h, scale);
-      _mm256_store_ps(wide.minimum + 8 * h, minimum_of<Format>(block, h, scale));
+      _mm256_store_ps(wide.scale + 8 * h, scale_of<Format>(block, h));
     }
   }
 
@@ -49,8 +46,9 @@ struct WordProducts {
                                                        int i, int half) {
     if constexpr (!Expands) return load(wide.columns[i][half]);
     const __m256i bytes = bytes_at(block.weights() + 64 * (i / 2) + 32 * half);
-    const __m256i wanted = i % 2 == 0 ? _mm256_and_si256(bytes, _mm256_set1_epi16(0xff))
-                                      : _mm256_srli_epi16(bytes, 8);
+    const __m256i wide_bytes = i % 2 == 0 ? _mm256_and_si256(bytes, _mm256_set1_epi16(0xff))
+                                          : _mm256_srli_epi16(bytes, 8);
+    const __m256i wanted = _mm256_sub_epi16(wide_bytes, _mm256_set1_epi16(Format::kZeroPoint));
     store(wide.columns[i][half], wanted);
     return wanted;
   }
@@ -96,7 +94,6 @@ struct WordProducts {
     std::ptrdiff_t pairs_stride = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(PreparedBlock));
     RowPointers pairs(rows.prepared, pairs_stride);
     RowPointers scales(rows.scale, floats);
-    RowPointers sums_of_rows(rows.scaled_sum, floats);
     WideBlock* wide = segment.wide;
     for (int b = 0; b < segment.count; ++b, ++wide) {
       next.fetch_lines<(Format::kBlockBytes + 63) / 64>();
@@ -109,19 +106,15 @@ struct WordProducts {
 #pragma GCC unroll 6
       for (int t = 0; t < Rows; ++t) {
         const __m256 row_scale = float_at(scales.at(t, floats));
-        const __m256 row_sum = float_at(sums_of_rows.at(t, floats));
 #pragma GCC unroll 2
         for (int h = 0; h < kHalves; ++h) {
           float* total = acc[t] + 8 * h;
-          _mm256_store_ps(total,
-                          add_block(_mm256_load_ps(total), _mm256_cvtepi32_ps(sums[t][h]),
-                                    _mm256_load_ps(wide->scale + 8 * h),
-                                    _mm256_load_ps(wide->minimum + 8 * h), row_scale, row_sum));
+          _mm256_store_ps(total, add_block(_mm256_load_ps(total), sums[t][h],
+                                           _mm256_load_ps(wide->scale + 8 * h), row_scale));
         }
       }
       pairs.advance(sizeof(PreparedBlock));
       scales.advance(sizeof(float));
-      sums_of_rows.advance(sizeof(float));
     }
   }
 };

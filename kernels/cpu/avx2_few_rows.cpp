@@ -20,6 +20,7 @@ namespace {
 struct Rows {
   const std::int8_t* q;
   const float* scale;
+  const std::int32_t* sum;
   const float* scaled_sum;
   std::ptrdiff_t cols;
   std::ptrdiff_t blocks;
@@ -100,12 +101,17 @@ void direct_tile(const std::uint8_t* panels, std::ptrdiff_t panel_bytes_each, co
         __m256i sums[Tokens];
         block_sums<F, Tokens>(block, h, x.q + b * kQuantBlock, x.cols, sums);
         const __m256 scale = scale_of<F>(block, h);
-        const __m256 minimum = minimum_of<F>(block, h, scale);
 #pragma GCC unroll 4
         for (int t = 0; t < Tokens; ++t) {
-          total[p][t][h] = accumulate<F>(total[p][t][h], sums[t], scale, minimum,
-                                         _mm256_set1_ps(x.scale[t * x.blocks + b]),
-                                         _mm256_set1_ps(x.scaled_sum[t * x.blocks + b]));
+          const std::ptrdiff_t at = t * x.blocks + b;
+          if constexpr (F::kZeroPoint != 0 && !F::kFactors) {
+            sums[t] = less_zero_point<F>(sums[t], _mm256_set1_epi32(x.sum[at]));
+          }
+          __m256& sum = total[p][t][h];
+          sum = add_block(sum, sums[t], scale, _mm256_set1_ps(x.scale[at]));
+          if constexpr (F::kZeroPoint == 0) {
+            sum = _mm256_fmadd_ps(minimum_of<F>(block, h), _mm256_set1_ps(x.scaled_sum[at]), sum);
+          }
         }
       }
     }
@@ -123,7 +129,7 @@ int direct_panels(const PanelMatrix& w, const ActivationRows& x, int panel, int 
   const std::ptrdiff_t blocks = w.cols / kQuantBlock;
   const std::ptrdiff_t each = panel_stride<F>(blocks);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(w.data);
-  const Rows rows{x.q, x.scale, x.scaled_sum, x.cols, blocks};
+  const Rows rows{x.q, x.scale, x.sum, x.scaled_sum, x.cols, blocks};
   for (; panel + Panels <= panel_end; panel += Panels) {
     alignas(32) float acc[Panels][Tokens][kPanelRows];
     direct_tile<F, Panels, Tokens>(bytes + panel * each, each, rows, acc);

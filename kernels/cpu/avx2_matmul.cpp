@@ -2,7 +2,7 @@
 // choice among the products of this level. avx2_blocks.h says how many byte products a 16-bit sum
 // holds; here the weights of a block are bytes, 64 for each column quad (8 rows a register):
 //
-//   WideBlock:  scales, minima (or factors) of 16 rows | quad 0: 16 rows x 4 | quad 1 | .. | quad 7
+//   WideBlock:  heads of 16 rows | quad 0: 16 rows x 4 | quad 1 | .. | quad 7
 //
 // Reference: the Scalar level, bit for bit; edges of rows, outputs and segments:
 // tests/kernels/tile_edges_test.cpp; largest sums: matmul_test.cpp.
@@ -17,13 +17,17 @@ namespace turnstile::kernels::avx2 {
 namespace {
 
 // What turns the sums of a block into outputs, of 16 rows.
-template <typename F>
+template <typename F, bool HasMinima = F::kZeroPoint == 0>
 struct WideHeads {
+  float scale[kPanelRows];
+};
+template <typename F>
+struct WideHeads<F, true> {
   float scale[kPanelRows];
   float minimum[kPanelRows];
 };
 template <>
-struct WideHeads<Q6_K> {
+struct WideHeads<Q6_K, false> {
   float scale[kPanelRows];
   std::int16_t factors[2][kHalves][kPanelRows];  // of the first and the last 16 columns
   std::int16_t zero_factors[kHalves][kPanelRows];
@@ -64,8 +68,8 @@ struct NarrowSums {
     if constexpr (F::kFactors) {
       for (int c = 0; c < 2; ++c) store(heads.factors[c][half], factors_of(block, c, half));
       store(heads.zero_factors[half], zero_factors_of(block, half));
-    } else {
-      _mm256_store_ps(heads.minimum + 8 * half, minimum_of<F>(block, half, scale));
+    } else if constexpr (F::kZeroPoint == 0) {
+      _mm256_store_ps(heads.minimum + 8 * half, minimum_of<F>(block, half));
     }
   }
 
@@ -77,7 +81,7 @@ struct NarrowSums {
     return _mm256_set1_epi16(1);
   }
 
-  // The exact integer sums of one block, but for the zero point of Q6_K.
+  // The exact integer sums of one block, but for the zero point.
   template <int Rows, bool Expands>
   [[gnu::always_inline]] static inline void block_sums(const Block<F>& block, WideBlock& wide,
                                                        const RowPointers& q,
@@ -111,7 +115,13 @@ struct NarrowSums {
     }
   }
 
-  // `third`: scaled sums, or half sums for Q6_K.
+  // What the rows give beside their integers and scales.
+  static const void* third_of(const TileRows<PreparedBlock>& rows) {
+    if constexpr (F::kFactors) return rows.prepared;
+    if constexpr (F::kZeroPoint != 0) return rows.sum;
+    return rows.scaled_sum;
+  }
+
   template <int Rows, bool Expands>
   [[gnu::noinline]] static void tile(Segment<NarrowSums> segment, TileRows<PreparedBlock> rows,
                                      NextPanel next, float (*acc)[kPanelRows]) {
@@ -119,8 +129,7 @@ struct NarrowSums {
     std::ptrdiff_t floats = rows.blocks * static_cast<std::ptrdiff_t>(sizeof(float));
     RowPointers q(rows.q, stride);
     RowPointers scales(rows.scale, floats);
-    RowPointers third(F::kFactors ? static_cast<const void*>(rows.prepared) : rows.scaled_sum,
-                      floats);
+    RowPointers third(third_of(rows), floats);
     WideBlock* wide = segment.wide;
     for (int b = 0; b < segment.count; ++b, ++wide) {
       next.fetch_lines<(F::kBlockBytes + 63) / 64>();
@@ -144,15 +153,20 @@ struct NarrowSums {
 #pragma GCC unroll 6
       for (int t = 0; t < Rows; ++t) {
         const __m256 row_scale = float_at(scales.at(t, floats));
-        const __m256 row_sum = float_at(third.at(t, floats));
 #pragma GCC unroll 2
         for (int h = 0; h < kHalves; ++h) {
-          float* total = acc[t] + 8 * h;
-          __m256 minimum = row_sum;
-          if constexpr (!F::kFactors) minimum = _mm256_load_ps(wide->heads.minimum + 8 * h);
-          _mm256_store_ps(total, accumulate<F>(_mm256_load_ps(total), sums[t][h],
-                                               _mm256_load_ps(wide->heads.scale + 8 * h), minimum,
-                                               row_scale, row_sum));
+          __m256i sum = sums[t][h];
+          if constexpr (F::kZeroPoint != 0 && !F::kFactors) {
+            sum = less_zero_point<F>(sum, four_bytes_at(third.at(t, floats)));
+          }
+          float* at = acc[t] + 8 * h;
+          __m256 total = add_block(_mm256_load_ps(at), sum,
+                                   _mm256_load_ps(wide->heads.scale + 8 * h), row_scale);
+          if constexpr (F::kZeroPoint == 0) {
+            total = _mm256_fmadd_ps(_mm256_load_ps(wide->heads.minimum + 8 * h),
+                                    float_at(third.at(t, floats)), total);
+          }
+          _mm256_store_ps(at, total);
         }
       }
       q.advance(kQuantBlock);

@@ -125,6 +125,7 @@ void quantize(const ActivationRows& x, int row_begin, int row_end) {
     const float inverse = tiny ? 0.0F : 127.0F / largest;
     const std::int32_t sum = quantize_block(values, inverse, x.q + at * kQuantBlock);
     x.scale[at] = scale;
+    x.sum[at] = sum;
     x.scaled_sum[at] = scale * static_cast<float>(sum);
   }
 }

@@ -100,13 +100,14 @@ template <typename PreparedBlock>
 struct TileRows {
   const std::int8_t* q;
   const float* scale;
+  const std::int32_t* sum;
   const float* scaled_sum;
   const PreparedBlock* prepared;
   std::ptrdiff_t blocks;
 
   TileRows from(std::ptrdiff_t row, std::ptrdiff_t block) const {
     const std::ptrdiff_t at = row * blocks + block;
-    return {q + at * kQuantBlock, scale + at, scaled_sum + at, prepared + at, blocks};
+    return {q + at * kQuantBlock, scale + at, sum + at, scaled_sum + at, prepared + at, blocks};
   }
 };
 
@@ -191,7 +192,7 @@ struct WideWork {
         Kernel::prepare(x.q + (at + b) * kQuantBlock, prepared[b]);
       }
     }
-    return {x.q + at * kQuantBlock, x.scale + at, x.scaled_sum + at, prepared, blocks};
+    return {x.q + at * kQuantBlock, x.scale + at, x.sum + at, x.scaled_sum + at, prepared, blocks};
   }
 
   // acc = one panel times `count` rows; meanwhile its place in `out` is fetched.

@@ -36,9 +36,9 @@ float bfloat_at(const std::byte* values, int index) {
   return bf16_to_float(bf16);
 }
 
-// One block of 32 columns and 16 rows, unsigned weights column after column, and what turns their
-// sums into values: value = scale * unsigned weight + minimum. Q6_K has instead signed weights and
-// one integer factor for each half of the columns.
+// One block of 32 columns and 16 rows, weights less their zero point column after column, and what
+// turns their sums into values: value = scale * weight + minimum, without the latter where there is
+// a zero point. Q6_K has also one integer factor for each half of the columns.
 struct WideBlock {
   float weight[kQuantBlock][kPanelRows];
   float scale[kPanelRows];
@@ -74,7 +74,6 @@ void widen_heads(WeightType type, const std::byte* super, const std::byte* block
       return;
     case WeightType::Q6_K:
       wide.scale[row] = half_at(super, row);
-      wide.minimum[row] = 0.0F;
       for (int h = 0; h < 2; ++h) {
         wide.factor[h][row] =
             static_cast<float>(static_cast<std::int8_t>(byte(h * kPanelRows + row)));
@@ -82,7 +81,6 @@ void widen_heads(WeightType type, const std::byte* super, const std::byte* block
       return;
     default:
       wide.scale[row] = half_at(block, row);
-      wide.minimum[row] = static_cast<float>(-zero_point_of(type)) * wide.scale[row];
   }
 }
 
@@ -92,16 +90,16 @@ void widen(WeightType type, const std::byte* panel, int block_index, WideBlock& 
   const std::byte* super = panel + format.super_offset(block_index);
   for (int r = 0; r < kPanelRows; ++r) widen_heads(type, super, block, r, wide);
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(block) + format.head_bytes;
-  const float subtract = type == WeightType::Q6_K ? 32.0F : 0.0F;
+  const int subtract = zero_point_of(type);
   for (int at = 0; at < format.weight_bytes; ++at) {
     const int byte = bytes[at];
     const int row = at % (4 * kPanelRows) / 4;
     const int column = at / (4 * kPanelRows) * 4 + at % 4;
     if (format.weight_bytes == kPanelRows * kQuantBlock) {
-      wide.weight[column][row] = static_cast<float>(byte) - subtract;
+      wide.weight[column][row] = static_cast<float>(byte - subtract);
     } else {
-      wide.weight[column][row] = static_cast<float>(byte & 15);
-      wide.weight[column + kQuantBlock / 2][row] = static_cast<float>(byte >> 4);
+      wide.weight[column][row] = static_cast<float>((byte & 15) - subtract);
+      wide.weight[column + kQuantBlock / 2][row] = static_cast<float>((byte >> 4) - subtract);
     }
   }
 }
@@ -144,7 +142,7 @@ void multiply_block(WeightType type, const WideBlock& wide, const std::int8_t* q
   sum_columns(wide.weight, kQuantBlock, activation, sum);
   for (int r = 0; r < kPanelRows; ++r) {
     acc[r] = std::fma(sum[r], wide.scale[r] * scale, acc[r]);
-    acc[r] = std::fma(wide.minimum[r], scaled_sum, acc[r]);
+    if (zero_point_of(type) == 0) acc[r] = std::fma(wide.minimum[r], scaled_sum, acc[r]);
   }
 }
 

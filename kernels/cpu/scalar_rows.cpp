@@ -85,6 +85,7 @@ void quantize(const ActivationRows& x, int row_begin, int row_end) {
       sum += q[c];
     }
     x.scale[at] = scale;
+    x.sum[at] = sum;
     x.scaled_sum[at] = scale * static_cast<float>(sum);
   }
 }

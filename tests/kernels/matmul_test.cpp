@@ -44,10 +44,41 @@ TEST(Matmul, GivesTheHandComputedProduct) {
     SCOPED_TRACE(trace_of(*table));
     table->quantize(x.view(), 0, 1);
     EXPECT_EQ(x.scale[0], 1.0F);
+    EXPECT_EQ(x.sum[0], 127);
     EXPECT_EQ(x.scaled_sum[0], 127.0F);
     const PanelMatrix w{WeightType::Q4_0, 1, 32, panels.data()};
     // 127 * -4 + 127 * -4 - 127 * 3.5
     EXPECT_EQ(product(*table, w, x.view())[0], -1460.5F);
+  }
+}
+
+// A weight at the zero point is nothing, whatever it is multiplied by: the zero point leaves before
+// anything is rounded.
+TEST(Matmul, WeightsAtTheZeroPointAddExactlyNothing) {
+  const auto block = [](std::size_t size, std::size_t high_bits, std::byte weight) {
+    std::vector<std::byte> bytes(size, weight);
+    bytes[0] = std::byte{0x66};  // a scale of 0.1, which no float holds
+    bytes[1] = std::byte{0x2e};
+    for (std::size_t i = 0; i < high_bits; ++i) bytes[2 + i] = std::byte{0xff};
+    return bytes;
+  };
+  const std::vector<std::pair<FileType, std::vector<std::byte>>> blocks{
+      {FileType::Q8_0, block(34, 0, std::byte{0})},
+      {FileType::Q4_0, block(18, 0, std::byte{0x88})},
+      {FileType::Q5_0, block(22, 4, std::byte{0})}};
+  std::mt19937 random(11);
+  RandomActivations x(9, 32, random);
+  for (const auto& [type, file] : blocks) {
+    std::vector<std::byte> panels(panel_bytes(panel_type(type), 1, 32));
+    pack_panels(type, file.data(), 1, 32, 0, 1, panels.data());
+    const PanelMatrix w{panel_type(type), 1, 32, panels.data()};
+    for (const KernelTable* table : tested_tables()) {
+      SCOPED_TRACE(trace_of(*table) + ", type " + name_of(type));
+      table->quantize(x.view(), 0, x.rows);
+      for (int rows = 1; rows <= x.rows; ++rows) {
+        EXPECT_EQ(product(*table, w, x.view(0, rows)), std::vector<float>(rows, 0.0F));
+      }
+    }
   }
 }
 

@@ -69,6 +69,7 @@ RandomActivations::RandomActivations(int rows_, int cols_, std::mt19937& random)
       f32(random_floats(static_cast<std::size_t>(rows_) * static_cast<std::size_t>(cols_), random)),
       q(f32.size()),
       scale(f32.size() / kQuantBlock),
+      sum(f32.size() / kQuantBlock),
       scaled_sum(f32.size() / kQuantBlock),
       bf16(static_cast<std::size_t>(rows_ * bf16_stride(cols_)), 0x7fc0) {}
 
@@ -79,6 +80,7 @@ ActivationRows RandomActivations::view(int first, int count) {
           f32.data() + at,
           q.data() + at,
           scale.data() + at / kQuantBlock,
+          sum.data() + at / kQuantBlock,
           scaled_sum.data() + at / kQuantBlock,
           bf16.data() + first * bf16_stride(cols)};
 }

@@ -54,6 +54,7 @@ struct RandomActivations {
   std::vector<float> f32;
   std::vector<std::int8_t> q;
   std::vector<float> scale;
+  std::vector<std::int32_t> sum;
   std::vector<float> scaled_sum;
   std::vector<std::uint16_t> bf16;
 };

@@ -37,6 +37,7 @@ TEST(Quantize, HasTheHandComputedValues) {
     EXPECT_EQ(x.q[2], 2);
     EXPECT_EQ(x.q[3], 2);
     EXPECT_EQ(x.q[31], -4);
+    EXPECT_EQ(x.sum[0], 0);
     EXPECT_EQ(x.scaled_sum[0], 0.0F);
     EXPECT_EQ(x.scale[1], 0.0F);  // the second block is all zeros
     EXPECT_EQ(x.scaled_sum[1], 0.0F);
@@ -58,6 +59,7 @@ TEST(Quantize, EveryLevelHasTheBitsOfScalarInt8) {
     table->quantize(actual.view(), 20, 33);
     EXPECT_EQ(actual.q, expected.q);
     EXPECT_EQ(actual.scale, expected.scale);
+    EXPECT_EQ(actual.sum, expected.sum);
     EXPECT_EQ(actual.scaled_sum, expected.scaled_sum);
   }
 }
