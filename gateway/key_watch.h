@@ -1,6 +1,8 @@
-// key_watch.h: keys.toml is looked at once a second, and what changed reaches policy and records.
+// key_watch.h: keys.toml is looked at twice a second, and what changed reaches policy and records.
 //
 //   changed file --> KeyStore --> Admission::set_keys --> audit (`key`), events.jsonl, metrics
+//
+// The look after the one that sees a change reads the file (keys/keys.h), so within a second.
 //
 // An entry with a mistake closes its key and no other; a file from which nothing can be read
 // changes nothing. Errors are logged once, an event says how many, and turnstile_key_file_errors

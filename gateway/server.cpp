@@ -12,7 +12,8 @@
 namespace turnstile::gateway {
 namespace {
 
-constexpr policy::Duration kOneSecond = std::chrono::seconds(1);
+// A changed key file is read at the second look, and a revoked key refused within a second.
+constexpr policy::Duration kLookPeriod = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -31,12 +32,12 @@ class Server::ThreadWatch final : private FdEvents {
 };
 
 Server::Server(EventLoop& loop, SpineContext& context, Listeners listeners, TlsContext* tls,
-               std::function<void()> on_second)
+               std::function<void()> look_at_files)
     : loop_(loop),
       context_(context),
       listeners_(std::move(listeners)),
       tls_(tls),
-      on_second_(std::move(on_second)),
+      look_at_files_(std::move(look_at_files)),
       sessions_(context) {}
 
 Server::~Server() = default;
@@ -67,7 +68,7 @@ void Server::run() {
       accept(fd, std::move(peer), kind);
     });
   }
-  next_second_ = context_.clock.now() + kOneSecond;
+  next_look_ = context_.clock.now() + kLookPeriod;
   loop_.run([this] { end_of_turn(); });
   sessions_.abandon_all();
   while (sessions_.size() > 0) loop_.context().poll();
@@ -116,23 +117,23 @@ void Server::accept(int fd, PeerAddress peer, ListenerKind kind) {
 void Server::end_of_turn() {
   end_turn(context_);
   const policy::Instant now = context_.clock.now();
-  every_second(now);
+  look_around(now);
   if (context_.drain.phase() == ServePhase::Ending) end_sessions(now);
 
   std::optional<policy::Instant> wake = next_wake(context_);
-  for (const auto& deadline : {next_second_, ends_at_, listeners_.open_to_all->resume_at(),
+  for (const auto& deadline : {next_look_, ends_at_, listeners_.open_to_all->resume_at(),
                                listeners_.admin->resume_at()}) {
     if (deadline && (!wake || *deadline < *wake)) wake = deadline;
   }
   if (wake) loop_.wake_at(*wake);
 }
 
-void Server::every_second(policy::Instant now) {
+void Server::look_around(policy::Instant now) {
   listeners_.open_to_all->tick(now);
   listeners_.admin->tick(now);
-  if (now < *next_second_) return;
-  next_second_ = now + kOneSecond;
-  if (on_second_) on_second_();
+  if (now < *next_look_) return;
+  next_look_ = now + kLookPeriod;
+  if (look_at_files_) look_at_files_();
 }
 
 void Server::end_sessions(policy::Instant now) {

@@ -35,9 +35,9 @@ class Server {
     std::unique_ptr<Listener> admin;
   };
 
-  // `tls` may be null: plain HTTP. `on_second` is called once a second (keys, certificates).
+  // `tls` may be null: plain HTTP. `look_at_files` is called twice a second (keys, certificates).
   Server(EventLoop& loop, SpineContext& context, Listeners listeners, TlsContext* tls,
-         std::function<void()> on_second);
+         std::function<void()> look_at_files);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -55,18 +55,18 @@ class Server {
   void accept(int fd, PeerAddress peer, ListenerKind kind);
   bool has_room(const PeerAddress& peer, ListenerKind kind) const;
   void end_of_turn();
-  void every_second(policy::Instant now);
+  void look_around(policy::Instant now);
   void end_sessions(policy::Instant now);
 
   EventLoop& loop_;
   SpineContext& context_;
   Listeners listeners_;
   TlsContext* tls_;
-  std::function<void()> on_second_;
+  std::function<void()> look_at_files_;
   std::vector<std::unique_ptr<ThreadWatch>> watches_;
   SessionSet sessions_;
   std::map<std::string, std::size_t, std::less<>> connections_by_address_;  // loopback left out
-  std::optional<policy::Instant> next_second_;
+  std::optional<policy::Instant> next_look_;
   std::optional<policy::Instant> ends_at_;  // set when sessions were told to end
   bool was_signalled_ = false;
 };

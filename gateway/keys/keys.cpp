@@ -51,7 +51,8 @@ struct KeyStore::State {
   std::unordered_map<std::string_view, std::size_t> by_public_id;  // views into entries
   std::unordered_map<std::string_view, std::size_t> by_id;
   fs::path file;  // empty: made from text
-  std::optional<Stamp> stamp;
+  std::optional<Stamp> stamp;  // of the text that was read
+  bool is_being_written = false;  // at the last look; it may be done by now
   std::vector<ConfigError> errors;
 
   // The entry of this secret.
@@ -172,7 +173,9 @@ tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view autho
 KeyReload KeyStore::reload_if_changed() {
   if (state_->file.empty()) return KeyReload::Unchanged;
   const auto stamp = stamp_of(state_->file);
-  if (stamp == state_->stamp) return KeyReload::Unchanged;
+  const bool was_being_written = std::exchange(state_->is_being_written, stamp != state_->stamp);
+  if (!state_->is_being_written || !was_being_written) return KeyReload::Unchanged;
+  state_->is_being_written = false;
   // Taken before the text is read: a change in between shows as another stamp next time.
   state_->stamp = stamp;
   const auto text = read_whole_file(state_->file);

@@ -12,8 +12,11 @@
 //
 // Thread:  I/O. Cost of authenticate(): one HMAC of 50 bytes, about 1 us; a comparison for
 //          a key that the connection has shown before.
-// Reload:  reload_if_changed() compares inode, size and mtime. A mistake in an entry closes that
-//          key and no other; a file from which no entry can be read changes nothing.
+// Reload:  reload_if_changed() compares inode, size and mtime. A file that has changed is read at
+//          the next call, not at the one that sees it: who writes it in place may not be done, and
+//          half of it would close keys, or open one whose `state` is still to come. A mistake in an
+//          entry closes that key and no other; a file from which no entry can be read changes
+//          nothing.
 // Errors:  ConfigError with file:line:col, all at once.
 // Tests:   tests/gateway/keys_test.cpp.
 #pragma once
@@ -64,7 +67,7 @@ struct KnownKey {
 };
 
 enum class KeyReload : std::uint8_t {
-  Unchanged,
+  Unchanged,  // or seen to change just now: the next call reads it
   Applied,
   Partial,  // what could be read is in force; entries with a mistake are closed
   Rejected  // nothing could be read: the keys read before stay

@@ -288,6 +288,12 @@ struct Files {
   }
 };
 
+// The look that reads what the one before has seen to change.
+KeyReload second_look(KeyStore& store) {
+  EXPECT_EQ(store.reload_if_changed(), KeyReload::Unchanged);
+  return store.reload_if_changed();
+}
+
 TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
   KeyFolder f;
   Files files(file_with(f.secret, "anna"));
@@ -300,25 +306,68 @@ TEST(KeyStore, AChangedFileIsReadAgainAndABadOneChangesNothing) {
   // As `keys revoke` does: a new inode, possibly the same size and second.
   const auto edited = with_revoked(files.folder.read("keys.toml"), "anna", false);
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
-  EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(second_look(*store), KeyReload::Applied);
   EXPECT_EQ(store->authenticate(header, f.clock.wall()).error().why, AuthFailure::Disabled);
   EXPECT_TRUE(store->nodes()[0].disabled);
   EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish);
   EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged);
 
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", "[[keys", 0600));
-  EXPECT_EQ(store->reload_if_changed(), KeyReload::Rejected);
+  EXPECT_EQ(second_look(*store), KeyReload::Rejected);
   EXPECT_FALSE(store->reload_errors().empty());
   EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged) << "reported once";
   EXPECT_EQ(store->size(), 1U) << "the keys read before stay";
 
   std::filesystem::remove(files.folder / "keys.toml");
-  EXPECT_EQ(store->reload_if_changed(), KeyReload::Rejected);
+  EXPECT_EQ(second_look(*store), KeyReload::Rejected);
   EXPECT_EQ(store->size(), 1U);
 
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", "", 0600));
-  EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(second_look(*store), KeyReload::Applied);
   EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish) << "gone";
+}
+
+// An editor that saves in place empties the file, or has written half of it, when the server looks.
+TEST(KeyStore, AFileCaughtWhileItIsWrittenClosesAndOpensNoKey) {
+  KeyFolder f;
+  const std::string revoked_secret = make_secret(f.random);
+  const std::string both =
+      *with_key(file_with(f.secret, "anna"), entry_for(revoked_secret, "bert"));
+  const std::string text = *with_revoked(both, "bert", false);
+  const std::string_view revocation = "state = \"revoked\"";
+  const std::size_t cut = text.find(revocation);
+  ASSERT_NE(cut, std::string::npos);
+  ASSERT_TRUE(read_keys(text.substr(0, cut), "keys.toml")) << "what bert's key was without it";
+  const std::size_t in_a_table = text.find("hash", text.find("bert"));
+  Files files(text);
+  auto store = files.load();
+  ASSERT_TRUE(store);
+  const auto expect_as_before = [&] {
+    EXPECT_TRUE(store->authenticate("Bearer " + f.secret, f.clock.wall()));
+    EXPECT_FALSE(store->revoked("anna"));
+    EXPECT_EQ(store->authenticate("Bearer " + revoked_secret, f.clock.wall()).error().why,
+              AuthFailure::Disabled);
+  };
+  std::string done = text;
+  for (const std::string& caught : {std::string(), std::string("\n"), text.substr(0, cut),
+                                    text.substr(0, in_a_table), std::string("[[keys")}) {
+    files.folder.write("keys.toml", caught);
+    EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged);
+    expect_as_before();
+    files.folder.write("keys.toml", done += "# another size, so another file\n");
+    EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+    expect_as_before();
+  }
+  // What stays is meant, and a revocation waits for nothing more than that second look, however
+  // often the file changes meanwhile.
+  files.folder.write("keys.toml", "");
+  EXPECT_EQ(second_look(*store), KeyReload::Applied);
+  EXPECT_EQ(store->size(), 0U);
+  files.folder.write("keys.toml", text);
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Unchanged);
+  files.folder.write("keys.toml", *with_revoked(text, "anna", false));
+  EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish);
 }
 
 // A mistake closes the key that it is made at; what else the same edit says takes effect.
@@ -353,7 +402,7 @@ TEST(KeyStore, AMistakeInOneEntryClosesThatKeyAndNoOther) {
     };
     EXPECT_TRUE(ask(secrets[0]) && ask(secrets[1]) && ask(secrets[2]));
     ASSERT_TRUE(replace_file(files.folder / "keys.toml", file_of(wrong), 0600));
-    EXPECT_EQ(store->reload_if_changed(), KeyReload::Partial) << wrong.substr(0, 400);
+    EXPECT_EQ(second_look(*store), KeyReload::Partial) << wrong.substr(0, 400);
     EXPECT_FALSE(store->reload_errors().empty());
     EXPECT_EQ(ask(secrets[0]).error().why, AuthFailure::Disabled) << "revoked in the same file";
     EXPECT_EQ(store->revoked("anna"), OnRevoke::Cancel);
@@ -368,7 +417,7 @@ TEST(KeyStore, AMistakeInOneEntryClosesThatKeyAndNoOther) {
     EXPECT_FALSE(KeyStore::from_text(file_of(wrong), kPepper)) << "a start refuses it";
 
     ASSERT_TRUE(replace_file(files.folder / "keys.toml", good, 0600));
-    EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
+    EXPECT_EQ(second_look(*store), KeyReload::Applied);
     EXPECT_TRUE(store->reload_errors().empty());
     EXPECT_TRUE(ask(secrets[1])) << "mended";
   }
@@ -404,7 +453,7 @@ TEST(KeyStore, AKeyThatTheConnectionHasShownIsCheckedLikeANewOne) {
   const auto more = with_key(file_with(other, "bert"), entry_for(make_secret(f.random), "carl"));
   const auto edited = with_revoked(*more, "bert", false);
   ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
-  ASSERT_EQ(store->reload_if_changed(), KeyReload::Applied);
+  ASSERT_EQ(second_look(*store), KeyReload::Applied);
   EXPECT_EQ(ask(other).error().why, AuthFailure::Disabled);
   EXPECT_EQ(ask(f.secret).error().why, AuthFailure::Invalid) << "no longer listed";
 }
