@@ -67,19 +67,11 @@ std::optional<std::uint64_t> reads_from(std::string_view line, std::uint64_t seq
 // Calls `see` with each record of the file.
 template <typename See>
 tl::expected<void, std::string> each_record(const std::filesystem::path& path, const See& see) {
-  auto reader = LineReader::open(path);
-  if (!reader) return tl::unexpected(std::move(reader).error());
-  std::string_view line;
-  for (;;) {
-    const LineReader::Next next = reader->next(line);
-    if (next == LineReader::Next::End) return {};
-    if (next == LineReader::Next::Failed) {
-      return tl::unexpected(path.string() + ": the file cannot be read.");
-    }
-    if (next != LineReader::Next::Line) continue;
+  return each_line(path, [&see](LineReader::Next next, std::string_view line) {
+    if (next != LineReader::Next::Line) return true;
     const auto parts = take_apart(line);
-    if (parts && !see(line, *parts)) return {};
-  }
+    return !parts || see(line, *parts);
+  });
 }
 
 struct Admitted {
@@ -102,18 +94,12 @@ void add_request_lines(const std::filesystem::path& file, std::vector<UnendedReq
   for (UnendedRequest& request : unended) {
     by_id.emplace(subject_of(request.admitted).request_id, &request);
   }
-  std::error_code error;
-  const std::uint64_t size = std::filesystem::file_size(file, error);
-  auto reader = LineReader::open(file);
-  if (error || !reader) return;
-  if (size > kMaxTailBytes) reader->skip_to(size - kMaxTailBytes);
-  std::string_view line;
-  for (LineReader::Next next = reader->next(line);
-       next != LineReader::Next::End && next != LineReader::Next::Failed;
-       next = reader->next(line)) {
+  const auto see = [&by_id](LineReader::Next next, std::string_view line) {
     const auto found = by_id.find(request_of_line(line));
     if (next == LineReader::Next::Line && found != by_id.end()) found->second->request_line = line;
-  }
+    return true;
+  };
+  static_cast<void>(each_line(file, see, kMaxTailBytes));
 }
 
 }  // namespace

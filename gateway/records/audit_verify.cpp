@@ -30,9 +30,12 @@ class Verifier {
       line_ = 0;
       if (file.number != expected_number) report_missing_files(expected_number, file.number);
       expected_number = file.number + 1;
-      if (const auto read = read_file(&file == &files.back()); !read) {
-        return tl::unexpected(read.error());
-      }
+      const bool is_last = &file == &files.back();
+      const auto read = each_line(path_, [&](LineReader::Next next, std::string_view line) {
+        read_line(next, line, is_last);
+        return true;
+      });
+      if (!read) return tl::unexpected(read.error());
     }
     note_other_files(folder);
     report_.files = files.size();
@@ -67,26 +70,16 @@ class Verifier {
     }
   }
 
-  tl::expected<void, std::string> read_file(bool is_last) {
-    auto reader = LineReader::open(path_);
-    if (!reader) return tl::unexpected(std::move(reader).error());
-    std::string_view line;
-    for (;;) {
-      const LineReader::Next next = reader->next(line);
-      if (next == LineReader::Next::End) return {};
-      if (next == LineReader::Next::Failed) {
-        return tl::unexpected(path_.string() + ": the file cannot be read.");
-      }
-      ++line_;
-      if (next != LineReader::Next::Torn) {
-        check(line);  // a line that is too long comes as an empty one, and that is no record
-      } else if (is_last) {
-        report_.notes.push_back({path_, line_,
-                                 "the last line is incomplete (" + std::to_string(line.size()) +
-                                     " bytes), as after a crash; the next start moves it aside."});
-      } else {
-        fail("the line is incomplete, and another file follows.");
-      }
+  void read_line(LineReader::Next next, std::string_view line, bool is_last) {
+    ++line_;
+    if (next != LineReader::Next::Torn) {
+      check(line);  // a line that is too long comes as an empty one, and that is no record
+    } else if (is_last) {
+      report_.notes.push_back({path_, line_,
+                               "the last line is incomplete (" + std::to_string(line.size()) +
+                                   " bytes), as after a crash; the next start moves it aside."});
+    } else {
+      fail("the line is incomplete, and another file follows.");
     }
   }
 

@@ -27,8 +27,11 @@ LineReader::~LineReader() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void LineReader::skip_to(std::uint64_t byte) {
-  ::lseek(descriptor_, static_cast<off_t>(byte), SEEK_SET);
+void LineReader::skip_to_last(std::uint64_t bytes) {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) return;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > bytes) ::lseek(descriptor_, static_cast<off_t>(size - bytes), SEEK_SET);
 }
 
 bool LineReader::read_more() {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,8 +33,8 @@ class LineReader {
     End,
     Failed    // the file cannot be read on
   };
-  // Goes on at this byte; the rest of the line there counts as a line. Before the first next().
-  void skip_to(std::uint64_t byte);
+  // Leaves out all but the last bytes; the rest of the line there counts as a line. Before next().
+  void skip_to_last(std::uint64_t bytes);
 
   // `line` without its line feed; valid until the next call.
   Next next(std::string_view& line);
@@ -47,5 +48,23 @@ class LineReader {
   std::size_t begin_ = 0;  // of what next() has not given yet
   bool has_failed_ = false;
 };
+
+// Gives `see` each line, and what next() says of it, until the file ends or `see` returns false.
+template <typename See>
+tl::expected<void, std::string> each_line(
+    const std::filesystem::path& path, const See& see,
+    std::uint64_t last_bytes = std::numeric_limits<std::uint64_t>::max()) {
+  auto reader = LineReader::open(path);
+  if (!reader) return tl::unexpected(std::move(reader).error());
+  reader->skip_to_last(last_bytes);
+  std::string_view line;
+  for (;;) {
+    const LineReader::Next next = reader->next(line);
+    if (next == LineReader::Next::Failed) {
+      return tl::unexpected(path.string() + ": the file cannot be read.");
+    }
+    if (next == LineReader::Next::End || !see(next, line)) return {};
+  }
+}
 
 }  // namespace turnstile::gateway

@@ -98,24 +98,17 @@ ExitCode run(const AuditShowOptions& options, Surroundings around) {
     return ExitCode::Environment;
   }
   for (const AuditFileName& file : files) {
-    auto reader = LineReader::open(file.path);
-    if (!reader) {
-      around.err << reader.error() << '\n';
-      return ExitCode::Environment;
-    }
-    std::string_view line;
-    for (;;) {
-      const LineReader::Next next = reader->next(line);
-      if (next == LineReader::Next::Failed) {
-        around.err << file.path.string() << ": the file cannot be read.\n";
-        return ExitCode::Environment;
-      }
-      if (next == LineReader::Next::End) break;
+    const auto read = each_line(file.path, [&](LineReader::Next, std::string_view line) {
       json::error_code error;
       const json::value record = json::parse(json::string_view(line.data(), line.size()), error);
       // A torn or damaged line is for 'audit verify'.
-      if (error || !record.is_object()) continue;
-      if (filter.accepts(record.get_object())) around.out << line << '\n';
+      const bool is_record = !error && record.is_object();
+      if (is_record && filter.accepts(record.get_object())) around.out << line << '\n';
+      return true;
+    });
+    if (!read) {
+      around.err << read.error() << '\n';
+      return ExitCode::Environment;
     }
   }
   return ExitCode::Done;

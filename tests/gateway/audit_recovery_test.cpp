@@ -311,3 +311,14 @@ TEST(LineReader, LinesOfAllSizesComeWholeAndTooLongOnesAreSkipped) {
 
 }  // namespace
 }  // namespace turnstile::gateway
+
+  std::string last;
+  const auto keep = [&last](Next, std::string_view line) { return last = line, line != "b"; };
+  EXPECT_TRUE(each_line(path, keep));
+  EXPECT_EQ(last, "b") << "no further than asked";
+  EXPECT_TRUE(each_line(path, keep, 3));
+  EXPECT_EQ(last, "orn");
+  // Its first page is never there.
+  const auto unreadable = each_line("/proc/self/mem", keep);
+  ASSERT_FALSE(unreadable);
+  EXPECT_EQ(unreadable.error(), "/proc/self/mem: the file cannot be read.");
