@@ -213,6 +213,10 @@ ExitCode serve(const Config& config, Surroundings around, const ModelLoader& loa
                 std::to_string(audit_start->unended.size()) +
                 " requests; the records get their ends now, as `recovered`");
   }
+  if (!audit_start->unlisted.empty()) {
+    log_warning("requests.jsonl lacks the last " + std::to_string(audit_start->unlisted.size()) +
+                " requests of the audit log; it gets them now, as `recovered`");
+  }
   auto writer = LineWriter::open({.state_dir = config.server.state_dir,
                                   .audit_file_number = audit_start->file_number});
   if (!writer) return environment_fault(around.err, writer.error());

@@ -9,8 +9,8 @@
 
 #include "gateway/records/audit_line.h"
 #include "gateway/records/audit_records.h"
-#include "gateway/records/audit_tail.h"
 #include "gateway/records/coalesce.h"
+#include "gateway/records/recovered_record.h"
 #include "gateway/api/json_object.h"
 #include "gateway/records/sha256.h"
 #include "gateway/timestamp.h"
@@ -46,7 +46,9 @@ struct AuditLog::State {
   void append(std::string_view kind, const Members& members);
   void append_checkpoint();
   void append_end(const RequestRecord& record, bool has_request_line = false);
+  void list_ends(const std::vector<std::string>& unlisted);
   void end_what_was_open(const std::vector<UnendedRequest>& unended);
+  void write_request_line(const RequestRecord& record, std::uint64_t count = 1);
   void write_refusal(const RequestRecord& record, std::uint64_t count);
   void write_stranger(std::string_view address, std::string_view code, int status,
                       std::uint64_t count);
@@ -99,10 +101,21 @@ void AuditLog::State::append_end(const RequestRecord& record, bool has_request_l
   // A checkpoint may follow at once, and must not take the request for open.
   if (const auto found = open.find(record.request_id); found != open.end()) open.erase(found);
   append("ended", [&](JsonObject& object) { append_ended(object, record); });
-  if (has_request_line) return;
+  if (!has_request_line) write_request_line(record);
+}
+
+void AuditLog::State::write_request_line(const RequestRecord& record, std::uint64_t count) {
   request.clear();
-  append_request_line(request, record);
+  append_request_line(request, record, count);
   sink.write(LineStream::Requests, request);
+}
+
+void AuditLog::State::list_ends(const std::vector<std::string>& unlisted) {
+  RecoveredRecord recovered;
+  for (const std::string& end : unlisted) {
+    if (!recovered.read_end_record(end)) continue;
+    write_request_line(recovered.record(), recovered.count());
+  }
 }
 
 // All are open until their end is written: a server that is killed here leaves the rest to the
@@ -121,9 +134,7 @@ void AuditLog::State::end_what_was_open(const std::vector<UnendedRequest>& unend
 
 void AuditLog::State::write_refusal(const RequestRecord& record, std::uint64_t count) {
   append("refused", [&](JsonObject& object) { append_refused(object, record, count); });
-  request.clear();
-  append_request_line(request, record, count);
-  sink.write(LineStream::Requests, request);
+  write_request_line(record, count);
 }
 
 void AuditLog::State::write_stranger(std::string_view address, std::string_view code, int status,
@@ -155,6 +166,7 @@ AuditLog::AuditLog(const Clock& clock, LineSink& sink, AuditStart start)
   if (start.torn_tail) {
     state_->append("recovered", [&](JsonObject& object) { object.text("aside", *start.torn_tail); });
   }
+  state_->list_ends(start.unlisted);
   state_->end_what_was_open(start.unended);
 }
 

@@ -72,6 +72,7 @@ struct AuditStart {
   std::uint64_t file_number = 1;
   std::optional<std::string> torn_tail;  // name of the file that got the part of a line
   std::vector<UnendedRequest> unended;  // what a server that was killed left open
+  std::vector<std::string> unlisted;  // ends of which requests.jsonl has no line
 };
 
 // Finds the last record below state_dir/audit, moves a torn last line aside and reads back to the
@@ -81,7 +82,7 @@ tl::expected<AuditStart, std::string> open_audit_folder(const std::filesystem::p
 
 class AuditLog {
  public:
-  // Writes `recovered` and the ends that are missing, here and in requests.jsonl.
+  // Writes `recovered` and what is missing of ends, here and in requests.jsonl.
   AuditLog(const Clock& clock, LineSink& sink, AuditStart start);
   ~AuditLog();
   AuditLog(const AuditLog&) = delete;

@@ -123,6 +123,9 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
     auto unended = unended_requests(files, state_dir / "requests.jsonl");
     if (!unended) return tl::unexpected(std::move(unended).error());
     start.unended = *std::move(unended);
+    auto unlisted = unlisted_ends(files, state_dir);
+    if (!unlisted) return tl::unexpected(std::move(unlisted).error());
+    start.unlisted = *std::move(unlisted);
     return start;
   }
   return start;

@@ -1,77 +1,39 @@
 #include "gateway/records/audit_tail.h"
 
 #include <algorithm>
-#include <boost/json/parse.hpp>
-#include <boost/json/value.hpp>
-#include <chrono>
+#include <deque>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "gateway/records/audit_line.h"
+#include "gateway/records/json_members.h"
+#include "gateway/records/line_file.h"
 #include "gateway/records/line_reader.h"
-#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {
 
-namespace json = boost::json;
-
-std::optional<std::uint64_t> count_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return std::nullopt;
-  return static_cast<std::uint64_t>(value->get_int64());
-}
-
-// Longer than any that the server writes, and so short that a record of nothing but such texts,
-// each character of them escaped, is far below kMaxAuditLineBytes.
-constexpr std::size_t kMaxTextBytes = 256;
-
-// Empty for what is no text, and for one that no server can have written.
-std::string text_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  if (value == nullptr || !value->is_string()) return {};
-  const json::string& text = value->get_string();
-  if (text.size() > kMaxTextBytes) return {};
-  return std::string(text.data(), text.size());
-}
-
-const json::object& object_at(const json::object& object, std::string_view name) {
-  static const json::object kNone;
-  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  return value != nullptr && value->is_object() ? value->get_object() : kNone;
-}
-
-json::value parsed(std::string_view line) {
-  json::error_code error;
-  json::value value = json::parse(json::string_view(line.data(), line.size()), error);
-  return error ? json::value() : value;
-}
-
-std::optional<policy::Duration> ms_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  if (value == nullptr || !value->is_double()) return std::nullopt;
-  return std::chrono::round<policy::Duration>(
-      std::chrono::duration<double, std::milli>(std::clamp(value->get_double(), 0.0, 1e9)));
-}
-
 // Where the log must be read from by what this checkpoint says; absent when it does not say.
 std::optional<std::uint64_t> reads_from(std::string_view line, std::uint64_t seq) {
-  const json::value value = parsed(line);
-  if (!value.is_object()) return std::nullopt;
-  const auto open = count_at(value.get_object(), "open");
+  const boost::json::object checkpoint = parsed_object(line);
+  const auto open = count_at(checkpoint, "open");
   if (!open) return std::nullopt;
-  return *open == 0 ? seq : count_at(value.get_object(), "open_from");
+  return *open == 0 ? seq : count_at(checkpoint, "open_from");
 }
 
 // Calls `see` with each record of the file.
 template <typename See>
-tl::expected<void, std::string> each_record(const std::filesystem::path& path, const See& see) {
-  return each_line(path, [&see](LineReader::Next next, std::string_view line) {
+tl::expected<void, std::string> each_record(
+    const std::filesystem::path& path, const See& see,
+    std::uint64_t last_bytes = std::numeric_limits<std::uint64_t>::max()) {
+  const auto see_line = [&see](LineReader::Next next, std::string_view line) {
     if (next != LineReader::Next::Line) return true;
     const auto parts = take_apart(line);
     return !parts || see(line, *parts);
-  });
+  };
+  return each_line(path, see_line, last_bytes);
 }
 
 struct Admitted {
@@ -155,76 +117,37 @@ tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
   return unended;
 }
 
-bool RecoveredRecord::read(const UnendedRequest& request) {
-  const json::value value = parsed(request.admitted);
-  if (!value.is_object()) return false;
-  const json::object& object = value.get_object();
-  RequestRecord& record = record_;
-  record = {};
-  record.is_recovered = true;
-  record.request_id = text_at(object, "request_id");
-  if (text_at(object, "kind") != "admitted" || record.request_id.empty()) return false;
-  record.client_request_id = text_at(object, "client_request_id");
-  const std::string route = text_at(object, "route");
-  for (const std::string_view known : {"/v1/chat/completions", "/v1/completions"}) {
-    if (route == known) record.route = known;
+tl::expected<std::vector<std::string>, std::string> unlisted_ends(
+    std::span<const AuditFileName> files, const std::filesystem::path& state_dir) {
+  std::deque<std::string> ends;
+  // The last file may have begun a moment ago.
+  for (const AuditFileName& file : files.last(std::min<std::size_t>(files.size(), 2))) {
+    const auto keep = [&ends](std::string_view line, const auto&) {
+      const std::string_view kind = subject_of(line).kind;
+      if (kind == "ended" || kind == "refused") ends.emplace_back(line);
+      if (ends.size() > kMaxUnlisted) ends.pop_front();
+      return true;
+    };
+    if (const auto read = each_record(file.path, keep, kMaxUnlistedBytes); !read) {
+      return tl::unexpected(read.error());
+    }
   }
-  record.address = text_at(object, "address");
-  const json::object& path = object_at(object, "path");
-  record.department = text_at(path, "dept");
-  record.team = text_at(path, "team");
-  record.key_id = text_at(path, "key_id");
-  const json::object& service_class = object_at(object, "class");
-  record.requested_class = text_at(service_class, "requested");
-  record.service_class = text_at(service_class, "effective");
-  record.clamped_by = text_at(service_class, "clamped_by");
-  const json::object& model = object_at(object, "model");
-  record.model = text_at(model, "alias");
-  record.serves = text_at(model, "resolved");
-  record.policy_revision = text_at(object, "policy");
-  record.choices = static_cast<std::uint32_t>(count_at(object, "choices").value_or(1));
-  record.prompts = static_cast<std::uint32_t>(count_at(object, "prompts").value_or(1));
-  record.prompt_tokens = count_at(object_at(object, "tokens"), "prompt").value_or(0);
-  record.max_tokens = count_at(object_at(object, "tokens"), "max").value_or(0);
-
-  const policy::Duration waited =
-      ms_at(object_at(object, "queue"), "wait_ms").value_or(policy::Duration{});
-  record.dispatched = record.arrived + waited;
-  if (const auto admitted = parse_timestamp(text_at(object, "ts"))) {
-    record.arrived_wall = *admitted - waited;
+  std::unordered_map<std::string_view, std::size_t> by_id;
+  for (std::size_t i = 0; i < ends.size(); ++i) by_id.emplace(subject_of(ends[i]).request_id, i);
+  std::size_t listed = 0;  // as many as stand up to the last one that has its line
+  const auto see = [&](LineReader::Next next, std::string_view line) {
+    const auto found = by_id.find(request_of_line(line));
+    const bool is_listed = next == LineReader::Next::Line && found != by_id.end();
+    if (is_listed) listed = std::max(listed, found->second + 1);
+    return true;
+  };
+  const std::string last_full = numbered_name("requests", last_number(state_dir, "requests"));
+  for (const std::string& name : {last_full, std::string("requests.jsonl")}) {
+    static_cast<void>(each_line(state_dir / name, see, kMaxUnlistedBytes));  // it may not be there
   }
-  const json::value line = parsed(request.request_line);
-  if (line.is_object()) {
-    read_end(line.get_object());
-  } else {
-    record.outcome = RequestOutcome::Fault;
-    record.code = "internal_error";
-    record.status = 500;
-    record.is_end_unknown = true;
-  }
-  return true;
-}
-
-void RecoveredRecord::read_end(const json::object& line) {
-  const std::string outcome = text_at(line, "outcome");
-  for (const RequestOutcome known : {RequestOutcome::Completed, RequestOutcome::ClientGone,
-                                     RequestOutcome::TimedOut, RequestOutcome::Fault}) {
-    if (outcome == to_string(known)) record_.outcome = known;
-  }
-  code_ = text_at(line, "code");
-  record_.code = code_;
-  finish_reason_ = text_at(line, "finish_reason");
-  record_.finish_reason = finish_reason_;
-  record_.status = static_cast<int>(count_at(line, "status").value_or(0));
-  record_.cached_tokens = count_at(line, "cached_tokens").value_or(0);
-  record_.completion_tokens = count_at(line, "completion_tokens").value_or(0);
-  record_.pauses = static_cast<std::uint32_t>(count_at(line, "pauses").value_or(0));
-  if (const auto e2e = ms_at(line, "e2e_ms")) record_.ended = record_.arrived + *e2e;
-  if (const auto prefill = ms_at(line, "prefill_ms")) {
-    record_.first_token = *record_.dispatched + *prefill;
-    record_.last_token =
-        *record_.first_token + ms_at(line, "decode_ms").value_or(policy::Duration{});
-  }
+  if (listed == 0) return std::vector<std::string>();
+  const auto first = ends.begin() + static_cast<std::ptrdiff_t>(listed);
+  return std::vector<std::string>(first, ends.end());
 }
 
 }  // namespace turnstile::gateway

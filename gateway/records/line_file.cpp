@@ -27,16 +27,6 @@ bool ends_in_a_line(int descriptor, std::uint64_t bytes) {
   return is_read && last != '\n';
 }
 
-std::uint64_t first_free_number(const fs::path& folder, const std::string& name) {
-  std::uint64_t next = 1;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto number = number_of(entry.path().filename().string(), name);
-    if (number) next = std::max(next, *number + 1);
-  }
-  return next;
-}
-
 // The end of the last line that starts before the file is full; at least one line.
 std::size_t bytes_until_full(std::string_view lines, std::uint64_t used, std::uint64_t limit) {
   const std::uint64_t room = limit > used ? limit - used : 0;
@@ -60,6 +50,16 @@ std::optional<std::uint64_t> number_of(const std::string& file_name, const std::
   std::from_chars(file_name.data() + begin, file_name.data() + file_name.size(), number);
   if (number == 0 || file_name != numbered_name(name, number)) return std::nullopt;
   return number;
+}
+
+std::uint64_t last_number(const fs::path& folder, const std::string& name) {
+  std::uint64_t last = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const auto number = number_of(entry.path().filename().string(), name);
+    if (number) last = std::max(last, *number);
+  }
+  return last;
 }
 
 LineFile::~LineFile() {
@@ -109,7 +109,7 @@ tl::expected<void, std::string> LineFile::rotate() {
   if (settings_.number) {
     ++*settings_.number;
   } else {
-    const std::uint64_t number = first_free_number(settings_.folder, settings_.name);
+    const std::uint64_t number = last_number(settings_.folder, settings_.name) + 1;
     const fs::path renamed = settings_.folder / numbered_name(settings_.name, number);
     if (::rename(full.c_str(), renamed.c_str()) != 0) return failure("the file cannot be renamed");
   }

@@ -32,6 +32,9 @@ std::string numbered_name(const std::string& name, std::uint64_t number);
 // The number of "NAME-000001.jsonl" in that form, absent for other names.
 std::optional<std::uint64_t> number_of(const std::string& file_name, const std::string& name);
 
+// The highest number of a file of that name in the folder; 0: there is none.
+std::uint64_t last_number(const std::filesystem::path& folder, const std::string& name);
+
 // Makes the folder for the owner alone (0700); an existing one is left as it is.
 tl::expected<void, std::string> make_private_folder(const std::filesystem::path& folder);
 

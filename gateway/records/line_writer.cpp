@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::chrono::seconds kSyncPeriod{1};
 constexpr std::chrono::seconds kRetryPeriod{1};
-constexpr std::size_t kBatchLines = 256;
 
 struct QueuedLine {
   LineStream stream = LineStream::Audit;
@@ -187,7 +186,7 @@ void LineWriter::State::sleep_until(policy::Instant deadline) {
 }
 
 void LineWriter::State::take_lines() {
-  std::array<QueuedLine, kBatchLines> batch;
+  std::array<QueuedLine, LineWriter::kBatchLines> batch;
   const std::size_t count = queue.try_dequeue_bulk(batch.begin(), batch.size());
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {

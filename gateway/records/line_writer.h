@@ -57,6 +57,9 @@ class LineWriter final : public LineSink {
   static constexpr std::size_t kHighMarkLines = 16'384;
   static constexpr std::size_t kHighMarkBytes = std::size_t{16} << 20;
 
+  // Lines that the writer has in hand at a time: only they can be in one file and not in another.
+  static constexpr std::size_t kBatchLines = 256;
+
   // Makes the folders (0700) and opens the files (0600). The error is a sentence with the path.
   static tl::expected<std::unique_ptr<LineWriter>, std::string> open(
       const LineWriterSettings& settings);

@@ -16,6 +16,7 @@
 #include "gateway/records/audit_tail.h"
 #include "gateway/records/audit_verify.h"
 #include "gateway/records/line_reader.h"
+#include "gateway/records/recovered_record.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_lines.h"
 #include "tests/support/temp_folder.h"
@@ -175,6 +176,101 @@ TEST(AuditRecovery, AnEndThatRequestsJsonlHasIsNotWrittenThereAgain) {
   EXPECT_TRUE(ended.at("recovered").as_bool());
 }
 
+RequestRecord ended_record(const ManualClock& clock, const std::string& id) {
+  RequestRecord record = admitted_record(clock, id);
+  record.first_token = clock.now() + 20ms;
+  record.last_token = clock.now() + 50ms;
+  record.ended = clock.now() + 60ms;
+  record.finish_reason = "stop";
+  record.status = 200;
+  record.cached_tokens = 4;
+  record.completion_tokens = 18;
+  record.longest_choice_tokens = 11;
+  record.pauses = 1;
+  return record;
+}
+
+// One end of each kind; the clock stands where the last of them ends.
+void end_one_of_each(Machine& machine, AuditLog& audit, const std::string& prefix) {
+  const RequestRecord completed = ended_record(machine.clock, prefix + "-completed");
+  RequestRecord refused = admitted_record(machine.clock, prefix + "-refused");
+  refused.dispatched.reset();
+  refused.ended = machine.clock.now() + 60ms;
+  refused.outcome = RequestOutcome::Refused;
+  refused.code = "queue_deadline";
+  refused.status = 429;
+  RequestRecord gone = refused;
+  gone.request_id = prefix + "-gone";
+  gone.outcome = RequestOutcome::ClientGone;
+  gone.code = "client_gone";
+  gone.status = 499;
+  audit.admitted(completed);
+  machine.clock.advance(60ms);
+  audit.ended(completed);
+  audit.refused(refused);
+  audit.ended(gone);
+}
+
+// The line of requests.jsonl is written after the record of the log, and a kill may come between.
+TEST(AuditRecovery, AnEndThatOnlyTheLogHasGetsItsLineAtTheNextStart) {
+  for (const int kept : {5, 3, 1}) {
+    Machine machine;
+    machine.run([&](AuditLog& audit) {
+      end_one_of_each(machine, audit, "a");
+      end_one_of_each(machine, audit, "b");
+    });
+    const auto lost = machine.read("requests.jsonl");
+    ASSERT_EQ(lost.size(), 6U);
+    const std::string text = machine.state.read("requests.jsonl");
+    std::size_t end = 0;
+    for (int line = 0; line < kept; ++line) end = text.find('\n', end) + 1;
+    // The last line that was kept may lie in a file that was full.
+    machine.state.write("requests.jsonl", kept == 3 ? "" : text.substr(0, end));
+    if (kept == 3) machine.state.write("requests-000002.jsonl", text.substr(0, end));
+    if (kept == 3) machine.state.write("requests-000001.jsonl", "");
+    machine.clock.advance(1h);
+    machine.run([](AuditLog&) {});
+    machine.run([](AuditLog&) {});
+    const auto lines = machine.read("requests.jsonl");
+    const std::size_t first = kept == 3 ? 3 : 0;  // line of the file
+    ASSERT_EQ(lines.size(), 6 - first) << "once, whatever starts follow";
+    for (auto i = static_cast<std::size_t>(kept); i < 6; ++i) {
+      json::object expected = lost[i];
+      expected["recovered"] = true;
+      EXPECT_EQ(lines[i - first], expected) << i << " of " << kept;
+    }
+    const auto report = verify_audit(machine.state.path());
+    EXPECT_TRUE(report && report->problems.empty() && report->records == 8) << "nothing new there";
+  }
+}
+
+// Who moves requests.jsonl away between two starts does not want it back.
+TEST(AuditRecovery, ARequestsFileThatSomebodyMovedAwayIsNotWrittenAgain) {
+  Machine machine;
+  machine.run([&](AuditLog& audit) { end_one_of_each(machine, audit, "a"); });
+  fs::remove(machine.state / "requests.jsonl");
+  machine.run([](AuditLog&) {});
+  EXPECT_EQ(machine.state.read("requests.jsonl"), "");
+}
+
+TEST(AuditRecovery, AMergedRefusalKeepsItsCount) {
+  ManualClock clock;
+  MemoryLines lines;
+  AuditLog audit(clock, lines, {});
+  RequestRecord refused = admitted_record(clock, "r1");
+  refused.outcome = RequestOutcome::Refused;
+  refused.code = "queue_full";
+  refused.ended = clock.now();
+  for (int i = 0; i < 150; ++i) audit.refused(refused);
+  audit.close();
+  RecoveredRecord recovered;
+  std::uint64_t sum = 0;
+  for (const std::string& line : lines.lines(LineStream::Audit)) {
+    if (recovered.read_end_record(line)) sum += recovered.count();
+  }
+  EXPECT_EQ(sum, 150U);
+}
+
 // Neither does what somebody else wrote there stop a start: a text that no server writes counts as
 // none, however long it is in the record that it would be in.
 TEST(AuditRecovery, TextsThatNoServerWroteAreLeftOut) {
@@ -307,10 +403,6 @@ TEST(LineReader, LinesOfAllSizesComeWholeAndTooLongOnesAreSkipped) {
     EXPECT_EQ(line, text);
   }
   EXPECT_FALSE(LineReader::open(folder / "none"));
-}
-
-}  // namespace
-}  // namespace turnstile::gateway
 
   std::string last;
   const auto keep = [&last](Next, std::string_view line) { return last = line, line != "b"; };
@@ -322,3 +414,7 @@ TEST(LineReader, LinesOfAllSizesComeWholeAndTooLongOnesAreSkipped) {
   const auto unreadable = each_line("/proc/self/mem", keep);
   ASSERT_FALSE(unreadable);
   EXPECT_EQ(unreadable.error(), "/proc/self/mem: the file cannot be read.");
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
