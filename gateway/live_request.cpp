@@ -14,9 +14,10 @@ LiveRequest::LiveRequest(SpineContext& context, Mailbox& mailbox, RequestRecord&
     : context_(context), mailbox_(mailbox), record_(record), id_(context.live.next_id()) {}
 
 LiveRequest::~LiveRequest() {
-  const bool is_torn_down = hold_ == Hold::Waiting || hold_ == Hold::Permit;
   release(policy::EndKind::Fault);
-  if (is_torn_down) finish_record(record_, RequestEnd::internal_error(), false, context_);
+  // What was refused holds nothing and may still be without its line.
+  const bool has_no_end = record_.phase != RequestPhase::New && !record_.ended;
+  if (has_no_end) finish_record(record_, RequestEnd::internal_error(), false, context_);
 }
 
 tl::expected<void, policy::Refusal> LiveRequest::take_place(const policy::Resolved& resolved) {

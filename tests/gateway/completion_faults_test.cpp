@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "gateway/completion.h"
+#include "gateway/live_request.h"
+#include "gateway/request_end.h"
 #include "tests/support/spine_world.h"
 
 namespace turnstile::tests {
@@ -156,6 +158,66 @@ TEST(CompletionFaults, AFaultAtEveryTurnEndsTheRequestOnce) {
       EXPECT_GT(at, 10) << life.name << ": over before anything can go wrong";
     }
   }
+}
+
+// An exception takes the coroutine and the request in it, wherever it is: what has arrived gets its
+// line, once, also when it was refused and held nothing any more.
+TEST(CompletionFaults, ARequestThatIsTornDownIsRecordedOnce) {
+  enum class Stage { Asked, Waiting, Refused, Finished };
+  for (const Stage stage : {Stage::Asked, Stage::Waiting, Stage::Refused, Stage::Finished}) {
+    SpineWorldOptions options;
+    options.policy += "inflight = 1\n[classes.interactive]\nqueue_ttl = \"2s\"\n";
+    SpineWorld world(options);
+    MemoryClient occupant = world.connect();
+    occupant.send(world.post(kChatPath, chat(true, 1)));
+    world.settle();
+    gateway::SpineContext& context = world.context;
+    gateway::Mailbox mailbox(context.executor);
+    gateway::RequestRecord record;
+    const auto resolved = context.admission.resolve(world.clock.now(), {.key_id = "anna"});
+    ASSERT_TRUE(resolved);
+    record.set_resolved(*resolved);
+    record.arrived = world.clock.now();
+    {
+      gateway::LiveRequest live(context, mailbox, record);
+      ASSERT_TRUE(live.ask(*resolved, {.prompt_tokens = 2, .max_tokens = 5}));
+      if (stage != Stage::Asked) {
+        context.metrics.on_arrived(record);
+        context.metrics.on_queued(record);
+      }
+      if (stage == Stage::Refused) world.advance(2s);
+      if (stage == Stage::Finished) {
+        live.release(policy::EndKind::Cancelled);
+        finish_record(record, gateway::RequestEnd::client_gone(), false, context);
+      }
+    }
+    EXPECT_EQ(record.refusal.has_value(), stage == Stage::Refused);
+    const std::size_t ends = stage == Stage::Asked ? 0 : 1;
+    EXPECT_EQ(world.audit_count("ended"), ends) << static_cast<int>(stage);
+    EXPECT_EQ(world.lines.lines(gateway::LineStream::Requests).size(), ends);
+    EXPECT_EQ(world.metric("turnstile_requests_finished_total"), static_cast<double>(ends));
+    EXPECT_EQ(context.admission.queued(), 0);
+    EXPECT_EQ(context.live.size(), 1U) << "the occupant";
+  }
+}
+
+// The server ends in the turn in which it refuses: nobody hears of it, the records do.
+TEST(CompletionFaults, ARefusalInTheLastTurnIsRecorded) {
+  SpineWorldOptions options;
+  options.policy += "inflight = 1\n[classes.interactive]\nqueue_ttl = \"2s\"\n";
+  SpineWorld world(options);
+  MemoryClient clients[] = {world.connect(), world.connect()};
+  for (MemoryClient& client : clients) {
+    client.send(world.post(kChatPath, chat(true, 1)));
+    world.settle();
+  }
+  world.clock.advance(2s);
+  world.turn(0);
+  world.sessions->abandon_all();
+  world.settle();
+  EXPECT_TRUE(clients[1].received().empty());
+  EXPECT_EQ(world.audit_count("refused"), 1U);
+  EXPECT_EQ(world.metric("turnstile_requests_finished_total", "outcome=\"refused\""), 1);
 }
 
 // The client goes after each byte of its request, short texts and long ones: nothing is kept, and
