@@ -1,5 +1,6 @@
 // Edits of keys.toml as text (keys_file.h).
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "gateway/keys/keys_file.h"
@@ -20,7 +21,8 @@ bool is_same(const KeyEntry& a, const KeyEntry& b) {
 tl::expected<std::string, std::string> checked(std::string text, const KeysReading& meant) {
   const KeysReading read = read_legible_keys(text, kFile);
   if (read.errors.size() <= meant.errors.size() &&
-      std::ranges::equal(read.entries, meant.entries, is_same)) {
+      std::ranges::equal(read.entries, meant.entries, is_same) &&
+      std::ranges::equal(read.repeats, meant.repeats, is_same)) {
     return text;
   }
   return tl::unexpected(std::string(
@@ -92,25 +94,36 @@ tl::expected<std::string, std::string> with_key(std::string_view text, const Key
   append_field(edited, "state", "active");
   if (entry.node.max_class) append_field(edited, "max_class", *entry.node.max_class);
   entries->push_back(entry);
-  return checked(std::move(edited), {*std::move(entries), {}});
+  return checked(std::move(edited), {*std::move(entries), {}, {}});
 }
 
 tl::expected<std::string, std::string> with_revoked(std::string_view text, std::string_view id,
                                                     bool cancel) {
   KeysReading reading = read_legible_keys(text, kFile);
-  auto& [entries, errors] = reading;
-  const auto entry = std::ranges::find(entries, id, [](const KeyEntry& e) { return e.node.id; });
-  if (entry == entries.end() && !errors.empty()) return tl::unexpected(to_string(errors.front()));
-  if (entry == entries.end()) {
+  // An id that stands twice is revoked twice: whichever its author takes away, no key is left open.
+  std::vector<KeyEntry*> found;
+  for (std::vector<KeyEntry>* list : {&reading.entries, &reading.repeats}) {
+    for (KeyEntry& entry : *list) {
+      if (entry.node.id == id) found.push_back(&entry);
+    }
+  }
+  if (found.empty() && !reading.errors.empty()) {
+    return tl::unexpected(to_string(reading.errors.front()));
+  }
+  if (found.empty()) {
     return tl::unexpected("there is no key with id '" + std::string(id) +
                           "'; 'turnstile keys list' shows them.");
   }
   std::vector<std::string> lines = split_lines(text);
-  const std::size_t header = entry->line - 1;
-  set_field(lines, header, "state", "revoked");
-  if (cancel) set_field(lines, header, "on_revoke", "cancel");
-  entry->state = KeyState::Revoked;
-  if (cancel) entry->on_revoke = OnRevoke::Cancel;
+  // From below: a line that is added moves those under it.
+  std::ranges::sort(found, std::greater(), &KeyEntry::line);
+  for (KeyEntry* entry : found) {
+    const std::size_t header = entry->line - 1;
+    set_field(lines, header, "state", "revoked");
+    if (cancel) set_field(lines, header, "on_revoke", "cancel");
+    entry->state = KeyState::Revoked;
+    if (cancel) entry->on_revoke = OnRevoke::Cancel;
+  }
 
   std::string edited;
   for (const std::string& line : lines) edited.append(line).append("\n");

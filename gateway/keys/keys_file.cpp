@@ -203,11 +203,14 @@ void report_repeats(std::vector<KeyEntry>& entries, const std::string& file,
   }
 }
 
-// What no record and no request could name.
-void drop_nameless_and_repeated(std::vector<KeyEntry>& entries) {
+// What no record and no request could name goes; an id that is seen again stands apart.
+void sort_out(KeysReading& reading) {
   std::unordered_set<std::string> seen;
-  std::erase_if(entries, [&seen](const KeyEntry& entry) {
-    return entry.node.id.empty() || !seen.insert(entry.node.id).second;
+  std::erase_if(reading.entries, [&](const KeyEntry& entry) {
+    if (entry.node.id.empty()) return true;
+    const bool is_new = seen.insert(entry.node.id).second;
+    if (!is_new) reading.repeats.push_back(entry);
+    return !is_new;
   });
 }
 
@@ -219,10 +222,11 @@ bool is_good_name(std::string_view name) {
 
 KeysReading read_legible_keys(std::string_view text, const std::string& file) {
   const auto root = parse_toml(text, file);
-  if (!root) return {{}, {root.error()}};
+  if (!root) return {{}, {root.error()}, {}};
 
   KeysReading reading;
-  auto& [entries, errors] = reading;
+  auto& entries = reading.entries;
+  auto& errors = reading.errors;
   for (const auto& [name, node] : *root) {
     const toml::array* tables = node.as_array();
     if (name.str() != "keys") {
@@ -242,7 +246,7 @@ KeysReading read_legible_keys(std::string_view text, const std::string& file) {
     }
   }
   report_repeats(entries, file, errors);
-  drop_nameless_and_repeated(entries);
+  sort_out(reading);
   std::ranges::stable_sort(errors, {}, [](const ConfigError& error) {
     return std::pair(error.line, error.column);
   });

@@ -57,6 +57,7 @@ struct KeyEntry {
 struct KeysReading {
   std::vector<KeyEntry> entries;    // those with a good id, each id once, wrong ones too
   std::vector<ConfigError> errors;  // in the order of the text; empty: every entry is right
+  std::vector<KeyEntry> repeats;    // further ones with an id of `entries`
 };
 KeysReading read_legible_keys(std::string_view text, const std::string& file);
 
@@ -71,7 +72,7 @@ bool is_good_name(std::string_view name);
 // The text with one more entry at the end; only the fields that keys create can set are written.
 tl::expected<std::string, std::string> with_key(std::string_view text, const KeyEntry& entry);
 
-// The text with state = "revoked" for this id, and on_revoke = "cancel" when
+// The text with state = "revoked" for this id, wherever it stands, and on_revoke = "cancel" when
 // `cancel` is set, whatever is wrong elsewhere in it.
 tl::expected<std::string, std::string> with_revoked(std::string_view text, std::string_view id,
                                                     bool cancel);

@@ -132,7 +132,7 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
     return fail(around.err, ExitCode::Environment,
                 text.error() + " 'turnstile init DIR' makes keys.toml and pepper.");
   }
-  const auto [entries, errors] = read_legible_keys(*text, config->policy.keys.string());
+  const auto [entries, errors, repeats] = read_legible_keys(*text, config->policy.keys.string());
   std::size_t id_width = 4;
   std::size_t team_width = 6;
   for (const KeyEntry& entry : entries) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "gateway/keys/keys_file.h"
 #include "gateway/timestamp.h"
 #include "gateway/whole_file.h"
+#include "tests/support/key_entries.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/temp_folder.h"
 
@@ -19,22 +21,6 @@ namespace turnstile::gateway {
 namespace {
 
 using namespace std::chrono_literals;
-
-constexpr std::string_view kPepper = "0123456789012345678901234567890123456789";
-
-KeyEntry entry_for(const std::string& secret, const std::string& id) {
-  KeyEntry entry;
-  entry.node.id = id;
-  entry.node.team = "lab";
-  entry.public_id = *public_id_of(secret);
-  entry.hash = KeyHasher(kPepper).hash(secret);
-  return entry;
-}
-
-std::string file_with(const std::string& secret, const std::string& id,
-                      const std::string& more = {}) {
-  return *with_key("", entry_for(secret, id)) + more;
-}
 
 struct KeyFolder {
   ManualClock clock;
@@ -212,69 +198,6 @@ TEST(KeyStore, EachMistakeInTheFileIsNamedWithItsPlace) {
     EXPECT_TRUE(first.starts_with(expected)) << first << "\nfor\n" << text;
     EXPECT_EQ(first.find(hash_text({})), std::string::npos);
   }
-}
-
-TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
-  SeededRandom random(4);
-  const std::string first = file_with(make_secret(random), "anna", "# anna's laptop\ninflight = 2\n");
-  const auto two = with_key("# head\n" + first, entry_for(make_secret(random), "bert"));
-  ASSERT_TRUE(two) << two.error();
-  EXPECT_TRUE(two->starts_with("# head\n" + first));
-
-  const auto revoked = with_revoked(*two, "anna", true);
-  ASSERT_TRUE(revoked) << revoked.error();
-  EXPECT_NE(revoked->find("# anna's laptop\ninflight = 2\n"), std::string::npos);
-  const auto entries = read_keys(*revoked, "keys.toml");
-  ASSERT_TRUE(entries);
-  EXPECT_EQ((*entries)[0].state, KeyState::Revoked);
-  EXPECT_EQ((*entries)[0].on_revoke, OnRevoke::Cancel);
-  EXPECT_EQ((*entries)[1].state, KeyState::Active);
-}
-
-TEST(KeysFile, AKeyIsRevokedWhateverIsWrongElsewhere) {
-  SeededRandom random(6);
-  const std::string anna = file_with(make_secret(random), "anna");
-  const std::string wrong = file_with(make_secret(random), "bert", "inflght = 1\n");
-  const auto edited = with_revoked(anna + wrong, "anna", false);
-  ASSERT_TRUE(edited) << edited.error();
-  EXPECT_NE(edited->find(wrong), std::string::npos) << "what is wrong stays for its author";
-  const KeysReading reading = read_legible_keys(*edited, "keys.toml");
-  EXPECT_EQ(reading.errors.size(), 1U);
-  EXPECT_EQ(reading.entries.at(0).state, KeyState::Revoked);
-  EXPECT_TRUE(reading.entries.at(1).is_wrong);
-  EXPECT_TRUE(with_revoked(wrong, "bert", true)) << "the wrong one itself";
-  const auto unknown = with_revoked(wrong, "carl", false);
-  ASSERT_FALSE(unknown);
-  EXPECT_NE(unknown.error().find("inflght"), std::string::npos) << unknown.error();
-}
-
-TEST(KeysFile, EditsThatCannotBeDoneSafelyChangeNothing) {
-  SeededRandom random(5);
-  const std::string file = file_with(make_secret(random), "anna");
-  EXPECT_FALSE(with_key(file, entry_for(make_secret(random), "anna"))) << "an id twice";
-  EXPECT_FALSE(with_revoked(file, "bert", false)) << "no such key";
-  EXPECT_FALSE(with_revoked("[[keys]\n", "anna", false)) << "a broken file";
-  // An inline table has no line of its own for `state`.
-  const KeyEntry entry = entry_for(make_secret(random), "carl");
-  const std::string inline_file = "keys = [{ id = \"carl\", team = \"lab\", public = \"" +
-                                  entry.public_id + "\", hash = \"" + hash_text(entry.hash) +
-                                  "\" }]\n";
-  ASSERT_TRUE(read_keys(inline_file, "keys.toml"));
-  EXPECT_FALSE(with_revoked(inline_file, "carl", false));
-}
-
-TEST(KeysFile, HoldsNoMoreKeysThanItMay) {
-  std::string file;
-  for (std::size_t i = 0; i < kMaxKeys; ++i) {
-    std::string number = std::to_string(i);
-    number.insert(0, 8 - number.size(), '0');
-    file += "[[keys]]\nid = \"k" + number + "\"\npublic = \"" + number +
-            "\"\nteam = \"lab\"\nhash = \"" + hash_text({}) + "\"\n";
-  }
-  SeededRandom random(9);
-  const auto edited = with_key(file, entry_for(make_secret(random), "one-more"));
-  ASSERT_FALSE(edited);
-  EXPECT_TRUE(edited.error().starts_with("there are 10000 keys already")) << edited.error();
 }
 
 struct Files {

@@ -1,0 +1,99 @@
+// Edits of keys.toml as text.
+#include "gateway/keys/keys_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/key_entries.h"
+
+namespace turnstile::gateway {
+namespace {
+
+TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
+  SeededRandom random(4);
+  const std::string first = file_with(make_secret(random), "anna", "# anna's laptop\ninflight = 2\n");
+  const auto two = with_key("# head\n" + first, entry_for(make_secret(random), "bert"));
+  ASSERT_TRUE(two) << two.error();
+  EXPECT_TRUE(two->starts_with("# head\n" + first));
+
+  const auto revoked = with_revoked(*two, "anna", true);
+  ASSERT_TRUE(revoked) << revoked.error();
+  EXPECT_NE(revoked->find("# anna's laptop\ninflight = 2\n"), std::string::npos);
+  const auto entries = read_keys(*revoked, "keys.toml");
+  ASSERT_TRUE(entries);
+  EXPECT_EQ((*entries)[0].state, KeyState::Revoked);
+  EXPECT_EQ((*entries)[0].on_revoke, OnRevoke::Cancel);
+  EXPECT_EQ((*entries)[1].state, KeyState::Active);
+}
+
+TEST(KeysFile, AKeyIsRevokedWhateverIsWrongElsewhere) {
+  SeededRandom random(6);
+  const std::string anna = file_with(make_secret(random), "anna");
+  const std::string wrong = file_with(make_secret(random), "bert", "inflght = 1\n");
+  const auto edited = with_revoked(anna + wrong, "anna", false);
+  ASSERT_TRUE(edited) << edited.error();
+  EXPECT_NE(edited->find(wrong), std::string::npos) << "what is wrong stays for its author";
+  const KeysReading reading = read_legible_keys(*edited, "keys.toml");
+  EXPECT_EQ(reading.errors.size(), 1U);
+  EXPECT_EQ(reading.entries.at(0).state, KeyState::Revoked);
+  EXPECT_TRUE(reading.entries.at(1).is_wrong);
+  EXPECT_TRUE(with_revoked(wrong, "bert", true)) << "the wrong one itself";
+  const auto unknown = with_revoked(wrong, "carl", false);
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(unknown.error().find("inflght"), std::string::npos) << unknown.error();
+}
+
+// Whichever of the two its author takes away, the key stays revoked.
+TEST(KeysFile, AnIdThatStandsTwiceIsRevokedTwice) {
+  SeededRandom random(11);
+  const std::string first = file_with(make_secret(random), "anna", "# one\n");
+  const std::string other = file_with(make_secret(random), "bert", "# other\n");
+  const std::string second = file_with(make_secret(random), "anna", "disabled = false # two\n");
+  const auto edited = with_revoked(first + other + second, "anna", true);
+  ASSERT_TRUE(edited) << edited.error();
+  const std::size_t from_other = edited->find("[[keys]]", 1);
+  const std::size_t from_second = edited->find("[[keys]]", from_other + 1);
+  EXPECT_EQ(edited->substr(from_other, from_second - from_other), other);
+  for (const std::string& left : {edited->substr(0, from_second), edited->substr(from_other)}) {
+    const auto entries = read_keys(left, "keys.toml");
+    ASSERT_TRUE(entries) << to_string(entries.error().front());
+    for (const KeyEntry& entry : *entries) {
+      const bool is_anna = entry.node.id == "anna";
+      EXPECT_EQ(entry.state, is_anna ? KeyState::Revoked : KeyState::Active) << left;
+      EXPECT_EQ(entry.on_revoke, is_anna ? OnRevoke::Cancel : OnRevoke::Finish);
+    }
+  }
+}
+
+TEST(KeysFile, EditsThatCannotBeDoneSafelyChangeNothing) {
+  SeededRandom random(5);
+  const std::string file = file_with(make_secret(random), "anna");
+  EXPECT_FALSE(with_key(file, entry_for(make_secret(random), "anna"))) << "an id twice";
+  EXPECT_FALSE(with_revoked(file, "bert", false)) << "no such key";
+  EXPECT_FALSE(with_revoked("[[keys]\n", "anna", false)) << "a broken file";
+  // An inline table has no line of its own for `state`.
+  const KeyEntry entry = entry_for(make_secret(random), "carl");
+  const std::string inline_file = "keys = [{ id = \"carl\", team = \"lab\", public = \"" +
+                                  entry.public_id + "\", hash = \"" + hash_text(entry.hash) +
+                                  "\" }]\n";
+  ASSERT_TRUE(read_keys(inline_file, "keys.toml"));
+  EXPECT_FALSE(with_revoked(inline_file, "carl", false));
+}
+
+TEST(KeysFile, HoldsNoMoreKeysThanItMay) {
+  std::string file;
+  for (std::size_t i = 0; i < kMaxKeys; ++i) {
+    std::string number = std::to_string(i);
+    number.insert(0, 8 - number.size(), '0');
+    file += "[[keys]]\nid = \"k" + number + "\"\npublic = \"" + number +
+            "\"\nteam = \"lab\"\nhash = \"" + hash_text({}) + "\"\n";
+  }
+  SeededRandom random(9);
+  const auto edited = with_key(file, entry_for(make_secret(random), "one-more"));
+  ASSERT_FALSE(edited);
+  EXPECT_TRUE(edited.error().starts_with("there are 10000 keys already")) << edited.error();
+}
+
+}  // namespace
+}  // namespace turnstile::gateway
