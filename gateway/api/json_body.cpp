@@ -144,15 +144,15 @@ tl::expected<bool, ApiError> boolean(Element value, std::string_view name) {
 tl::expected<std::int64_t, ApiError> integer(Element value, std::string_view name,
                                              std::int64_t smallest, std::int64_t largest) {
   std::int64_t result = 0;
-  if (!value.is_int64() && !value.is_uint64()) return invalid(name, "must be an integer");
-  if (value.get(result) || result < smallest || result > largest) {
-    const std::string least = std::to_string(smallest);
-    if (largest == std::numeric_limits<std::int64_t>::max() && result < smallest) {
-      return invalid(name, "must be an integer of at least " + least);
-    }
-    return invalid(name, "must be an integer from " + least + " to " + std::to_string(largest));
+  if (!value.get(result) && result >= smallest && result <= largest) return result;
+  // Nobody is told of 2^63 whose number is not beyond it.
+  const bool is_beyond = value.type() == dom::element_type::UINT64;
+  using Limits = std::numeric_limits<std::int64_t>;
+  const std::string least = std::to_string(smallest);
+  if (largest == Limits::max() && smallest != Limits::min() && !is_beyond) {
+    return invalid(name, "must be an integer of at least " + least);
   }
-  return result;
+  return invalid(name, "must be an integer from " + least + " to " + std::to_string(largest));
 }
 
 tl::expected<double, ApiError> number(Element value, std::string_view name, double smallest,

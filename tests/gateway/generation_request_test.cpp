@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 namespace turnstile::gateway {
@@ -211,6 +214,73 @@ TEST(ChatRequest, ValuesOutsideTheirRangeNameTheField) {
       value(R"("service_tier":"gold")", "service_tier"),
   };
   for (const Refused& row : rows) expect_refused(Api::Chat, row);
+}
+
+// Whatever is sent, the sentence names the field and a limit that the value breaks.
+TEST(ChatRequest, IntegersOfAllSizesAreReadOrRefusedByTheirLimit) {
+  struct Field {
+    const char* name;
+    std::int64_t smallest;
+    std::int64_t largest;
+    const char* also = "";  // without which it has no meaning
+  };
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const Field fields[] = {{"max_tokens", 1, kMost},
+                          {"max_completion_tokens", 1, kMost},
+                          {"n", 1, 8},
+                          {"min_tokens", 0, 2'048},
+                          {"top_k", -1, kMost},
+                          {"seed", kLeast, kMost},
+                          {"top_logprobs", 0, 20, R"("logprobs":true,)"}};
+  struct Value {
+    const char* text;
+    std::optional<std::int64_t> number;  // none: no integer of 64 bits with a sign
+    bool is_beyond = false;              // one of 64 bits without
+  };
+  const Value values[] = {{"7", 7},
+                          {"0", 0},
+                          {"-2", -2},
+                          {"2147483648", std::int64_t{1} << 31},
+                          {"9007199254740993", (std::int64_t{1} << 53) + 1},
+                          {"9223372036854775807", kMost},
+                          {"9223372036854775808", {}, true},
+                          {"18446744073709551615", {}, true},
+                          {"-9223372036854775808", kLeast},
+                          {"1e30", {}},
+                          {"1.5", {}},
+                          {"7.0", {}},
+                          {"\"5\"", {}},
+                          {"true", {}}};
+  for (const Field& field : fields) {
+    for (const Value& value : values) {
+      const std::string body =
+          chat(field.also + ('"' + std::string(field.name) + "\":" + value.text));
+      const auto request = parse(Api::Chat, body);
+      const bool is_good = value.number && *value.number >= field.smallest &&
+                           *value.number <= field.largest;
+      ASSERT_EQ(request.has_value(), is_good) << body;
+      if (is_good) continue;
+      const std::string least = std::to_string(field.smallest);
+      const bool says_least =
+          field.largest == kMost && field.smallest != kLeast && !value.is_beyond;
+      EXPECT_EQ(request.error().message,
+                field.name + std::string(" must be an integer ") +
+                    (says_least ? "of at least " + least + "."
+                                : "from " + least + " to " + std::to_string(field.largest) + "."))
+          << body;
+      EXPECT_EQ(request.error().code, ApiCode::InvalidValue) << body;
+      EXPECT_EQ(request.error().param, field.name) << body;
+    }
+  }
+  // More than 64 bits are no number at all.
+  for (const char* number : {"18446744073709551616", "-9223372036854775809"}) {
+    const auto request = parse(Api::Chat, chat(R"("max_tokens":)" + std::string(number)));
+    ASSERT_FALSE(request);
+    EXPECT_EQ(request.error().code, ApiCode::InvalidJson);
+    EXPECT_EQ(request.error().message,
+              "A number is malformed, not finite or an integer of more than 64 bits.");
+  }
 }
 
 // The engine asserts what the parser promises, so a number that only vanishes as a float ended the
