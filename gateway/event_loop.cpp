@@ -36,7 +36,7 @@ constexpr std::size_t kMaxReadyPerLook = 256;
 
 constexpr std::uint32_t kEdges = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
-constexpr std::array kSignals{SIGTERM, SIGINT, SIGHUP};
+constexpr std::array kSignals{SIGTERM, SIGINT, SIGQUIT, SIGHUP};
 
 // Where the signal handler writes the signal's number; -1: nobody watches signals.
 std::atomic<int> signal_pipe{-1};

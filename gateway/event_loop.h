@@ -37,7 +37,7 @@ class EventLoop {
   // Handlers only: sockets and timers of Asio would not be waited for.
   boost::asio::io_context& context();
 
-  // SIGTERM, SIGINT and SIGHUP are no longer fatal but come here, one call each.
+  // SIGTERM, SIGINT, SIGQUIT and SIGHUP are no longer fatal but come here, one call each.
   void on_signal(std::function<void(int)> handler);
 
   void run(const std::function<void()>& end_of_turn);

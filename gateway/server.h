@@ -45,7 +45,7 @@ class Server {
   // Turns the loop when another thread has something; `clear` takes its signal back.
   void watch(int ready_fd, std::function<void()> clear);
 
-  // SIGTERM and SIGINT drain; the second one ends at once; SIGHUP is noted.
+  // SIGTERM, SIGINT and SIGQUIT drain; the second one ends at once; SIGHUP is noted.
   void on_signal(int number);
   void run();
 
