@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
+#include <system_error>
 
 namespace turnstile::gateway {
 namespace {
@@ -38,6 +40,24 @@ bool write_and_sync(int descriptor, std::string_view text) {
   ::close(descriptor);
   errno = saved;
   return ok;
+}
+
+// What no writer takes, who writes and renames at once.
+constexpr std::time_t kStaleSeconds = 60;
+
+// Removes what killed writers left, which is older than the new file `made`. Links are left alone,
+// and so is a new file of somebody who holds no lock.
+void sweep_stale(const fs::path& folder, std::string_view prefix, const struct stat& made) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    struct stat status {};
+    const bool is_stale = name.starts_with(prefix) &&
+                          ::lstat(entry.path().c_str(), &status) == 0 &&
+                          S_ISREG(status.st_mode) &&
+                          status.st_mtime + kStaleSeconds < made.st_mtime;
+    if (is_stale) ::unlink(entry.path().c_str());
+  }
 }
 
 int open_folder(const fs::path& folder) {
@@ -77,17 +97,20 @@ tl::expected<void, std::string> replace_file(const fs::path& path, std::string_v
                                              unsigned mode) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) mode = status.st_mode & 07777U;
-  std::string temporary = path.string() + ".XXXXXX";
+  const fs::path folder = folder_of(path);
+  const std::string prefix = "." + path.filename().string() + ".new-";
+  std::string temporary = (folder / (prefix + "XXXXXX")).string();
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (descriptor < 0) return file_failure(path, "no file can be made beside it");
   ::fchmod(descriptor, mode);
+  if (::fstat(descriptor, &status) == 0) sweep_stale(folder, prefix, status);
   if (!write_and_sync(descriptor, text) || ::rename(temporary.c_str(), path.c_str()) != 0) {
     const int saved = errno;
     ::unlink(temporary.c_str());
     errno = saved;
     return file_failure(path, "the file cannot be replaced");
   }
-  sync_folder(folder_of(path));
+  sync_folder(folder);
   return {};
 }
 

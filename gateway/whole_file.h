@@ -1,7 +1,8 @@
 // whole_file.h: reads and replaces small files as a whole.
 //
 // A replacement is written to a new file beside the old one, synced, and renamed over it, so that a
-// reader sees the old or the new text and a crash leaves one of them.
+// reader sees the old or the new text and a crash leaves one of them. The new file of one who was
+// killed, .NAME.new-XXXXXX, goes with the next replacement.
 //
 // Thread: any. Errors: a sentence that names the path.
 #pragma once

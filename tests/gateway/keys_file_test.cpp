@@ -1,14 +1,23 @@
-// Edits of keys.toml as text.
+// Edits of keys.toml as text, and the file that is replaced by them.
 #include "gateway/keys/keys_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <chrono>
+#include <filesystem>
+#include <set>
 #include <string>
 
+#include "gateway/whole_file.h"
 #include "tests/support/key_entries.h"
+#include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
 namespace {
+
+using namespace std::chrono_literals;
 
 TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
   SeededRandom random(4);
@@ -93,6 +102,37 @@ TEST(KeysFile, HoldsNoMoreKeysThanItMay) {
   const auto edited = with_key(file, entry_for(make_secret(random), "one-more"));
   ASSERT_FALSE(edited);
   EXPECT_TRUE(edited.error().starts_with("there are 10000 keys already")) << edited.error();
+}
+
+// A writer that was killed leaves its new file; what others put beside the key file stays.
+TEST(WholeFile, TheNextReplacementTakesAwayWhatAKilledWriterLeft) {
+  TempFolder folder;
+  const auto old = std::filesystem::file_time_type::clock::now() - 1h;
+  const auto leave = [&](const std::string& name, bool is_old) {
+    folder.write(name, "left");
+    if (is_old) std::filesystem::last_write_time(folder / name, old);
+  };
+  leave(".keys.toml.new-aB3xYz", true);
+  leave(".keys.toml.new-000000", false);
+  leave("keys.toml.backup", true);
+  leave(".other.toml.new-aB3xYz", true);
+  leave("precious", true);
+  std::filesystem::create_symlink("precious", folder / ".keys.toml.new-linked");
+  const timespec long_ago[2] = {};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (folder / ".keys.toml.new-linked").c_str(), long_ago,
+                        AT_SYMLINK_NOFOLLOW), 0);
+  std::filesystem::create_directory(folder / ".keys.toml.new-folder");
+  std::filesystem::last_write_time(folder / ".keys.toml.new-folder", old);
+  ASSERT_TRUE(replace_file(folder / "keys.toml", "new", 0600));
+  EXPECT_EQ(folder.read("keys.toml"), "new");
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    left.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"keys.toml", ".keys.toml.new-000000", "keys.toml.backup",
+                                         ".other.toml.new-aB3xYz", "precious",
+                                         ".keys.toml.new-linked", ".keys.toml.new-folder"}))
+      << "a young one may be of somebody who writes just now";
 }
 
 }  // namespace
