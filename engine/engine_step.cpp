@@ -211,17 +211,21 @@ void Engine::State::extend_choice(Choice& choice, std::size_t job, std::size_t i
     return;
   }
   sequence.tokens.push_back(sampled->token);
+  const auto add_logprobs = [&](Event& event) {
+    event.logprob = sampled->logprob;
+    const std::span<const TopLogprob> top = sampling.top_logprobs(job, index);
+    out.top_logprobs.insert(out.top_logprobs.end(), top.begin(), top.end());
+    event.top_count = static_cast<std::uint32_t>(top.size());
+  };
   if (may_end && sequence.request->ends_at(sampled->token)) {
     finish_choice(choice, {.finish = FinishReason::StopToken, .token = sampled->token}, out);
+    add_logprobs(out.events.back());
     return;
   }
 
   Event& event = add_event(EventKind::Token, sequence, out);
   event.token = sampled->token;
-  event.logprob = sampled->logprob;
-  const std::span<const TopLogprob> top = sampling.top_logprobs(job, index);
-  out.top_logprobs.insert(out.top_logprobs.end(), top.begin(), top.end());
-  event.top_count = static_cast<std::uint32_t>(top.size());
+  add_logprobs(event);
   std::optional<std::uint32_t> stop;
   if (!request.skip_special_tokens || !tokenizer->is_control(sampled->token)) {
     stop = choice.text.push(tokenizer->token_bytes(sampled->token), may_end, out.text);

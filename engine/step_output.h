@@ -47,8 +47,8 @@ struct Event {
   // Finished event brings what was held back and is not part of a stop string.
   std::uint32_t text_offset = 0;
   std::uint32_t text_bytes = 0;
-  // Token, when log-probabilities were asked for: the chosen token's, and its best alternatives in
-  // StepOutput::top_logprobs, best first.
+  // Token and Finished by StopToken, when log-probabilities were asked for: the chosen token's, and
+  // its best alternatives in StepOutput::top_logprobs, best first.
   float logprob = 0.0F;
   std::uint32_t top_offset = 0;
   std::uint32_t top_count = 0;

@@ -17,14 +17,7 @@ TokenStream::TokenStream(const GenerationRequest& request, ResponseFormat format
 void TokenStream::on_token(std::uint32_t choice, const engine::Event& event,
                            const engine::StepOutput& output, const Usage& usage) {
   if (is_muted_) return;
-  ChunkExtras extras;
-  logprobs_.clear();
-  if (request_.logprobs) logprobs_.push_back(logprob_of(event, output));
-  const engine::TokenId token = event.token;
-  if (request_.return_token_ids) extras.token_ids = std::span(&token, 1);
-  extras.logprobs = logprobs_;
-  if (request_.continuous_usage_stats) extras.running_usage = &usage;
-  add_text(choice, output.text_of(event), extras);
+  add_text(choice, output.text_of(event), extras_of(event, output, usage));
 }
 
 void TokenStream::on_finished(std::uint32_t choice, const engine::Event& event,
@@ -42,9 +35,12 @@ void TokenStream::on_finished(std::uint32_t choice, const engine::Event& event,
       !tokenizer_.is_end_of_generation(event.token)) {
     end.stop_token = event.token;
   }
-  const Usage* running_usage = request_.continuous_usage_stats ? &usage : nullptr;
+  // The end token has no text, but it was generated: ids and log-probabilities are as many as usage
+  // counts.
+  const bool has_token = event.finish == engine::FinishReason::StopToken;
   ChunkExtras extras;
-  extras.running_usage = running_usage;
+  if (has_token) extras = extras_of(event, output, usage);
+  if (request_.continuous_usage_stats) extras.running_usage = &usage;
   add_text(choice, output.text_of(event), extras);
   has_content_ = true;
   if (!request_.stream) {
@@ -56,7 +52,19 @@ void TokenStream::on_finished(std::uint32_t choice, const engine::Event& event,
     extras.prompt_ids = prompt_of(choice);
     format_.first_chunk(pending_, choice, {}, extras);
   }
-  format_.finish_chunk(pending_, choice, end, running_usage);
+  format_.finish_chunk(pending_, choice, end, extras.running_usage);
+}
+
+// Of the token of an event; valid until the next call.
+ChunkExtras TokenStream::extras_of(const engine::Event& event, const engine::StepOutput& output,
+                                   const Usage& usage) {
+  ChunkExtras extras;
+  logprobs_.clear();
+  if (request_.logprobs) logprobs_.push_back(logprob_of(event, output));
+  if (request_.return_token_ids) extras.token_ids = std::span(&event.token, 1);
+  extras.logprobs = logprobs_;
+  if (request_.continuous_usage_stats) extras.running_usage = &usage;
+  return extras;
 }
 
 void TokenStream::add_text(std::uint32_t choice, std::string_view text,

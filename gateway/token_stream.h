@@ -59,6 +59,8 @@ class TokenStream {
     bool has_begun = false;  // its role chunk is out
   };
 
+  ChunkExtras extras_of(const engine::Event& event, const engine::StepOutput& output,
+                        const Usage& usage);
   void add_text(std::uint32_t choice, std::string_view text, const ChunkExtras& extras);
   TokenLogprob logprob_of(const engine::Event& event, const engine::StepOutput& output) const;
   std::span<const engine::TokenId> prompt_of(std::uint32_t choice) const;

@@ -17,11 +17,14 @@ using engine::TokenId;
 TEST(Stops, AnEndOfGenerationTokenEndsWithoutTextButIsNamed) {
   for (const TokenId end : {kToyEnd, kToyTurnEnd}) {
     EngineRun run(toy_engine(roomy_limits()));
-    run.add(only_token(end, 10));
+    auto wanted = only_token(end, 10);
+    wanted.sampling.top_logprobs = 2;
+    run.add(wanted);
     run.run();
     const ChoiceResult& choice = run.result(1).choices[0];
     EXPECT_EQ(choice.finish, FinishReason::StopToken);
     EXPECT_EQ(choice.end_token, end);
+    EXPECT_LT(choice.end_logprob, 0.0F);
     EXPECT_TRUE(choice.tokens.empty());
     EXPECT_EQ(choice.text, "");
   }

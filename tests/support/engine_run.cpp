@@ -128,7 +128,11 @@ void EngineRun::take(const engine::Event& event) {
       break;
     case EventKind::Finished: {
       choice.finish = event.finish;
-      if (event.finish == engine::FinishReason::StopToken) choice.end_token = event.token;
+      if (event.finish == engine::FinishReason::StopToken) {
+        choice.end_token = event.token;
+        choice.end_logprob = event.logprob;
+        EXPECT_EQ(event.top_count, request.sampling.top_logprobs.value_or(0));
+      }
       if (event.finish == engine::FinishReason::StopString) choice.stop_index = event.stop_index;
       bool all_finished = true;
       for (const ChoiceResult& other : result.choices) {

@@ -23,6 +23,7 @@ struct ChoiceResult {
   std::string text;
   std::optional<engine::FinishReason> finish;
   std::optional<engine::TokenId> end_token;
+  float end_logprob = 0.0F;  // of the end token
   std::optional<std::uint32_t> stop_index;
   std::uint32_t pauses = 0;
   std::uint32_t resumes = 0;

@@ -204,6 +204,7 @@ void FakeEngine::finish(Running& running, std::uint16_t choice, engine::FinishRe
   event.choice = choice;
   event.finish = reason;
   event.token = 63;  // the toy tokenizer's end of text
+  event.logprob = -0.5F;
   event.request_done = running.open_choices() == 0;
 }
 
