@@ -114,7 +114,7 @@ constexpr std::array<MetricRow, kMetricCount> kRows{{
     {VllmSpecDraftTokens, "vllm:spec_decode_num_draft_tokens_total", Counter,
      "Guessed tokens that were verified.", {"model_name", "engine", "method"}},
     {VllmSpecAcceptedTokens, "vllm:spec_decode_num_accepted_tokens_total", Counter,
-     "Guessed tokens that came true.", {"model_name", "engine", "method"}},
+     "Guessed tokens that each saved a step.", {"model_name", "engine", "method"}},
     {VllmRequestSuccess, "vllm:request_success_total", Counter,
      "Dispatched requests by how they ended: stop, length, abort, error.",
      {"model_name", "engine", "finished_reason"}},
