@@ -52,6 +52,7 @@ struct KeyStore::State {
   std::unordered_map<std::string_view, std::size_t> by_id;
   fs::path file;  // empty: made from text
   std::optional<Stamp> stamp;  // of the text that was read
+  bool is_unreadable = false;     // and has been reported so
   bool is_being_written = false;  // at the last look; it may be done by now
   std::vector<ConfigError> errors;
 
@@ -173,16 +174,20 @@ tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view autho
 KeyReload KeyStore::reload_if_changed() {
   if (state_->file.empty()) return KeyReload::Unchanged;
   const auto stamp = stamp_of(state_->file);
-  const bool was_being_written = std::exchange(state_->is_being_written, stamp != state_->stamp);
+  const bool is_new = stamp != state_->stamp || state_->is_unreadable;
+  const bool was_being_written = std::exchange(state_->is_being_written, is_new);
   if (!state_->is_being_written || !was_being_written) return KeyReload::Unchanged;
   state_->is_being_written = false;
-  // Taken before the text is read: a change in between shows as another stamp next time.
-  state_->stamp = stamp;
   const auto text = read_whole_file(state_->file);
   if (!text) {
+    // No descriptor, no right: what the file says is tried again each time, and reported once.
+    if (std::exchange(state_->is_unreadable, true)) return KeyReload::Unchanged;
     state_->errors = {{state_->file.string(), 0, 0, "the key file cannot be read."}};
     return KeyReload::Rejected;
   }
+  state_->is_unreadable = false;
+  // Taken before the text was read: a change in between shows as another stamp next time.
+  state_->stamp = stamp;
   KeysReading reading = read_legible_keys(*text, state_->file.string());
   state_->errors = std::move(reading.errors);
   if (!state_->errors.empty() && reading.entries.empty()) return KeyReload::Rejected;

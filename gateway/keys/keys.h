@@ -16,7 +16,7 @@
 //          the next call, not at the one that sees it: who writes it in place may not be done, and
 //          half of it would close keys, or open one whose `state` is still to come. A mistake in an
 //          entry closes that key and no other; a file from which no entry can be read changes
-//          nothing.
+//          nothing. One that cannot be read at all is tried again each time.
 // Errors:  ConfigError with file:line:col, all at once.
 // Tests:   tests/gateway/keys_test.cpp.
 #pragma once
