@@ -67,7 +67,7 @@ class Flood {
  private:
   static Limits limits() {
     Limits limits;
-    limits.max_model_len = 2'048;
+    limits.max_model_len = 32'768;
     limits.max_num_seqs = 64;
     limits.max_num_batched_tokens = 512;
     limits.kv_cache_blocks = 4'000;
@@ -138,18 +138,76 @@ TEST(Courtesy, PromptsOfALargeModelTakeTwelveTimesTheFixedCostOfAStep) {
   EXPECT_GE(flood.worse_rows(), 115U);
 }
 
-TEST(Courtesy, EndsLongAfterTheLastPerson) {
+// How many steps after the one with the last person's prompt are short. Each step holds prompts of
+// batch, and `before` of them came ahead of that one.
+std::uint32_t short_steps_after_a_person(std::uint32_t before) {
   Flood flood(4.0, 1.0);
-  flood.begin(2, kPeople);
-  int steps = 0;
-  do {
+  flood.begin(2, kBatch);
+  const auto prompts_come = [&] {
     flood.add(kBatch, 100, 1);
     flood.add(kBatch, 100, 1);
     flood.step();
-    ++steps;
-  } while (flood.worse_rows() <= 100 && steps < 2'000);
-  EXPECT_GE(steps, 250) << "not while one may still come";
-  EXPECT_LE(steps, 512);
+  };
+  for (std::uint32_t i = 0; i < before; ++i) prompts_come();
+  flood.add(kPeople, 8, 1);
+  prompts_come();
+  std::uint32_t steps = 0;
+  for (; steps < 2'000; ++steps) {
+    prompts_come();
+    if (flood.worse_rows() > 100) break;
+  }
+  return steps;
+}
+
+// She may be the last of one period of 256 steps or the first of the next.
+TEST(Courtesy, EndsAfter256StepsWithPromptsAtLeastAndTwiceAsManyAtMost) {
+  std::uint32_t least = 2'000;
+  std::uint32_t most = 0;
+  for (std::uint32_t before = 240; before < 272; ++before) {
+    const std::uint32_t steps = short_steps_after_a_person(before);
+    least = std::min(least, steps);
+    most = std::max(most, steps);
+  }
+  EXPECT_GE(least, 256U) << "not while one may still come";
+  EXPECT_LE(most, 512U);
+}
+
+TEST(Courtesy, StepsWithoutPromptsAreNotCounted) {
+  Flood flood(4.0, 1.0);
+  flood.begin(2, kPeople);
+  for (int i = 0; i < 600; ++i) flood.step();
+  for (int i = 0; i < 16; ++i) flood.add(kBatch, 60, 1);
+  flood.step();
+  EXPECT_LE(flood.worse_rows(), 55U);
+}
+
+TEST(Courtesy, LastsWhileAPersonStillRuns) {
+  Flood flood(4.0, 1.0);
+  flood.begin(2, kBatch);
+  flood.add(kPeople, 8, 2'000);
+  flood.step();
+  for (int i = 0; i < 700; ++i) {
+    flood.add(kBatch, 100, 1);
+    flood.add(kBatch, 100, 1);
+    flood.step();
+    EXPECT_LE(flood.worse_rows(), 55U) << i;
+  }
+}
+
+// She asked for more choices than there are slots beside those that run.
+TEST(Courtesy, LastsWhileAPersonStillWaits) {
+  Flood flood(4.0, 1.0);
+  flood.begin(2, kBatch);
+  flood.add(kBatch, 32'000, 10);
+  flood.step();
+  Sequence& person = flood.add(kPeople, 8, 20);
+  person.slots = 64;
+  for (int i = 0; i < 600; ++i) {
+    flood.step();
+    EXPECT_GE(flood.worse_rows(), 45U) << i;
+    EXPECT_LE(flood.worse_rows(), 55U) << i;
+  }
+  EXPECT_EQ(person.phase, SequencePhase::Waiting);
 }
 
 }  // namespace
