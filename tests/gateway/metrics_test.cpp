@@ -248,6 +248,37 @@ TEST(Metrics, EngineStepsFillTheEngineFamilies) {
             1);
 }
 
+TEST(Metrics, GuessesAreCountedAsMadeAndAsComeTrueUnderTheirMethod) {
+  MetricsLabels guessing = labels();
+  guessing.speculation = "ngram";
+  Metrics metrics(guessing);
+  engine::StepStats stats;
+  stats.rows = 9;
+  stats.drafts = 2;
+  stats.draft_tokens = 7;
+  stats.accepted_tokens = 4;
+  metrics.on_step(stats, 3ms);
+  metrics.on_step(stats, 3ms);
+  const auto values = samples(metrics.text());
+  const std::string by = "{engine=\"0\",method=\"ngram\",model_name=\"smollm2\"}";
+  EXPECT_EQ(values.at("vllm:spec_decode_num_drafts_total" + by), 4);
+  EXPECT_EQ(values.at("vllm:spec_decode_num_draft_tokens_total" + by), 14);
+  EXPECT_EQ(values.at("vllm:spec_decode_num_accepted_tokens_total" + by), 8);
+}
+
+TEST(Metrics, WhatAStepIsLearnedToCostIsExposedInSeconds) {
+  Metrics metrics(labels());
+  engine::StepStats stats;
+  stats.step_base_ms = 4.0;
+  stats.step_row_ms = 0.5;
+  stats.step_kv_byte_ms = 0x1p-27;
+  metrics.on_step(stats, 3ms);
+  const auto values = samples(metrics.text());
+  EXPECT_DOUBLE_EQ(values.at("turnstile_engine_step_base_seconds"), 0.004);
+  EXPECT_DOUBLE_EQ(values.at("turnstile_engine_step_row_seconds"), 0.0005);
+  EXPECT_DOUBLE_EQ(values.at("turnstile_engine_step_kv_gib_seconds"), 0.008);
+}
+
 TEST(Metrics, TheRestIsCountedUnderItsName) {
   Metrics metrics(labels());
   metrics.on_auth_failure();
