@@ -22,11 +22,12 @@ constexpr std::uint32_t kPromptRowsPerGuess = 16;
 
 // Of a draft model that has read all but the last tokens of these texts: one for each guess of the
 // longest draft and one for the token that ended it; the first also reads a guess that came true.
+// Half a row more, since sums of such passes are rounded.
 double most_passes(std::span<Sequence* const> drafting) {
   std::size_t longest = 0;
   for (const Sequence* sequence : drafting) longest = std::max(longest, sequence->draft.size());
   const double row_passes = kDraftRowPasses * static_cast<double>(drafting.size());
-  return static_cast<double>(longest + 1) * (1.0 + row_passes) + row_passes;
+  return static_cast<double>(longest + 1) * (1.0 + row_passes) + row_passes + kDraftRowPasses / 2;
 }
 
 }  // namespace

@@ -39,8 +39,10 @@ void GuessCost::observe(const DecodeStep& step, double duration_ms, double kv_by
   const double deeper_ms = kv_byte_ms * (kv_bytes - seen.plain_kv_bytes);
   const double plain_ms = std::max(seen.plain_ms + deeper_ms, 0.5 * seen.plain_ms);
   const double usual_share = seen.guess_count < kTrials ? kMostShare : seen.guess_share;
+  // The usual price of a guess holds its pass.
+  const bool has_other_passes = step.has_read || step.guesses == 0;
   const double usual_ms = plain_ms * (1.0 + usual_share * step.guesses +
-                                      (step.has_read ? kMostShare * step.draft_passes : 0.0));
+                                      (has_other_passes ? kMostShare * step.draft_passes : 0.0));
   duration_ms = std::min(duration_ms, kMostShare * usual_ms);
   const double gain = 1.0 + static_cast<double>(step.accepted) / step.sequences -
                       duration_ms / plain_ms;

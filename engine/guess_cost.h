@@ -37,7 +37,7 @@ struct DecodeStep {
 
 class GuessCost {
  public:
-  static constexpr std::uint32_t kMostSequences = 64;  // of more, nothing is kept
+  static constexpr std::uint32_t kMostSequences = 64;  // of more, nothing is kept: no guess pays
   static constexpr double kMostBalance = 4.0;
   static constexpr double kBalanceShare = 0.01;
   static constexpr std::uint32_t kPlainFirst = 2;      // steps without guesses before the first
@@ -63,7 +63,7 @@ class GuessCost {
     double plain_ms = 0.0;  // means
     double plain_kv_bytes = 0.0;
     double guess_share = 0.0;
-    std::uint32_t plain_count = 0;  // saturate at kMemory
+    std::uint32_t plain_count = 0;  // saturate at kGuessMemory
     std::uint32_t guess_count = 0;
     std::uint32_t since_plain = 0;
   };

@@ -366,6 +366,34 @@ TEST(ModelDrafter, AnEndTokenIsNeverGuessed) {
   }
 }
 
+// The draft model sees an end after every "h", where the text begins again with "a": each of its
+// drafts ends there, with a pass that makes no guess. Then its passes become forty times as slow.
+TEST(ModelDrafter, APriceThatRisesIsLearnedAlsoWhereEveryDraftEndsAtAnEndToken) {
+  ToyModelOptions draft = decided();
+  draft.habit_period = 9;
+  ToyModelLog draft_log;
+  Limits limits = drafting(8);
+  limits.max_model_len = 1'100;
+  EngineRun run(toy_engine_with_draft(limits, decided(), draft, nullptr, &draft_log));
+  Request request = greedy_request(1, letters(20), 1'000);
+  request.stop.token_ids = {8};
+  run.add(request);
+  std::uint32_t fast = 0;
+  std::uint32_t slow = 0;
+  while (run.has_work()) {
+    const std::size_t calls = draft_log.forward_calls;
+    run.step();
+    const auto& stats = run.output().stats;
+    const auto passes = static_cast<double>(draft_log.forward_calls - calls);
+    const bool is_slow = fast >= 30;
+    run.observe_step(10.0 + 0.1 * stats.rows + (is_slow ? 20.0 : 0.5) * passes);
+    (is_slow ? slow : fast) += stats.drafts;
+  }
+  EXPECT_EQ(run.result(1).choices[0].tokens.size(), 1'000U);
+  EXPECT_EQ(fast, 30U);
+  EXPECT_LT(slow, 40U);
+}
+
 TEST(ModelDrafter, EachChoiceOfARequestIsGuessedFor) {
   Request request = long_request();
   request.choices = 3;
