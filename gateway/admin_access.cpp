@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 
 #include "gateway/config/config.h"
+#include "gateway/keys/key_files.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys.h"
 

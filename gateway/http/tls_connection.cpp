@@ -21,6 +21,7 @@ constexpr unsigned char kProtocols[] = "\x08http/1.1";
 std::string openssl_error() {
   const unsigned long code = ERR_get_error();
   ERR_clear_error();
+  if (ERR_SYSTEM_ERROR(code)) return std::strerror(ERR_GET_REASON(code));
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return reason == nullptr ? "unknown TLS error" : reason;
 }
@@ -76,33 +77,30 @@ tl::expected<TlsContext::Context, std::string> TlsContext::read(
 
 tl::expected<std::unique_ptr<TlsContext>, std::string> TlsContext::load(
     const std::filesystem::path& certificate, const std::filesystem::path& key) {
+  // Taken before they are read: a change in between shows at the next look.
+  const Version version{version_of(certificate), version_of(key)};
   auto context = read(certificate, key);
   if (!context) return tl::unexpected(context.error());
-  return std::unique_ptr<TlsContext>(new TlsContext(certificate, key, std::move(*context)));
+  return std::unique_ptr<TlsContext>(
+      new TlsContext(certificate, key, version, std::move(*context)));
 }
 
 TlsContext::TlsContext(std::filesystem::path certificate, std::filesystem::path key,
-                       Context context)
+                       const Version& version, Context context)
     : certificate_(std::move(certificate)),
       key_(std::move(key)),
-      context_(std::move(context)),
-      version_(version_on_disk()) {}
-
-TlsContext::Version TlsContext::version_on_disk() const {
-  std::error_code ignored;
-  return {std::filesystem::last_write_time(certificate_, ignored),
-          std::filesystem::last_write_time(key_, ignored)};
-}
+      tried_(version),
+      context_(std::move(context)) {}
 
 TlsContext::Reload TlsContext::reload_if_changed() {
-  const Version found = version_on_disk();
-  if (found == version_) return Reload::Unchanged;
-  version_ = found;
+  const Version found{version_of(certificate_), version_of(key_)};
+  const bool is_same = found == tried_;
+  if (is_same && reload_error_.empty()) return Reload::Unchanged;
+  tried_ = found;
   auto context = read(certificate_, key_);
-  if (!context) {
-    reload_error_ = context.error();
-    return Reload::Rejected;
-  }
+  const std::string said =
+      std::exchange(reload_error_, context ? std::string() : context.error());
+  if (!context) return is_same && reload_error_ == said ? Reload::Unchanged : Reload::Rejected;
   context_ = std::move(*context);
   return Reload::Applied;
 }

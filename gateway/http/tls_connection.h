@@ -21,11 +21,13 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <openssl/ssl.h>
 #include <tl/expected.hpp>
 
+#include "gateway/file_version.h"
 #include "gateway/http/connection.h"
 
 namespace turnstile::gateway {
@@ -43,9 +45,12 @@ class TlsContext {
   static tl::expected<std::unique_ptr<TlsContext>, std::string> load(
       const std::filesystem::path& certificate, const std::filesystem::path& key);
 
-  // Looks whether the files have changed and takes the new pair. On error the old pair stays.
+  // Looks whether the files have changed and takes the new pair. On error the old pair stays, and
+  // the new one is tried again at each call, for what hinders may pass and leave no trace in the
+  // files; Rejected comes once for it.
   enum class Reload { Unchanged, Applied, Rejected };
   Reload reload_if_changed();
+  // Empty: the pair on disk is in use.
   const std::string& reload_error() const { return reload_error_; }
 
   std::unique_ptr<Connection> wrap(std::unique_ptr<Connection> inner) const;
@@ -53,20 +58,20 @@ class TlsContext {
  private:
   using Context = std::unique_ptr<SSL_CTX, SslContextDeleter>;
   struct Version {
-    std::filesystem::file_time_type certificate;
-    std::filesystem::file_time_type key;
+    std::optional<FileVersion> certificate;
+    std::optional<FileVersion> key;
     bool operator==(const Version&) const = default;
   };
 
-  TlsContext(std::filesystem::path certificate, std::filesystem::path key, Context context);
+  TlsContext(std::filesystem::path certificate, std::filesystem::path key, const Version& version,
+             Context context);
   static tl::expected<Context, std::string> read(const std::filesystem::path& certificate,
                                                  const std::filesystem::path& key);
-  Version version_on_disk() const;
 
   std::filesystem::path certificate_;
   std::filesystem::path key_;
+  Version tried_;
   Context context_;
-  Version version_;
   std::string reload_error_;
 };
 

@@ -1,36 +1,17 @@
 #include "gateway/keys/keys.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
 
+#include "gateway/keys/key_files.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
-#include "gateway/whole_file.h"
 
 namespace turnstile::gateway {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kMinSecretChars = 32;
-
-// What tells one version of a file from the next.
-struct Stamp {
-  ino_t inode = 0;
-  off_t size = 0;
-  std::int64_t modified_ns = 0;
-  bool operator==(const Stamp&) const = default;
-};
-
-std::optional<Stamp> stamp_of(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return Stamp{status.st_ino, status.st_size,
-               status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
-}
 
 ConfigFailure environment_failure(const fs::path& file, std::string message) {
   return {true, {{file.string(), 0, 0, std::move(message)}}};
@@ -51,9 +32,9 @@ struct KeyStore::State {
   std::unordered_map<std::string_view, std::size_t> by_public_id;  // views into entries
   std::unordered_map<std::string_view, std::size_t> by_id;
   fs::path file;  // empty: made from text
-  std::optional<Stamp> stamp;  // of the text that was read
-  bool is_unreadable = false;     // and has been reported so
-  bool is_being_written = false;  // at the last look; it may be done by now
+  std::optional<FileVersion> tried;  // that was last read, or could not be
+  bool is_being_written = false;     // at the last look; it may be done by now
+  std::string unread_because;        // not empty: `tried` could not be read
   std::vector<ConfigError> errors;
 
   // The entry of this secret.
@@ -103,38 +84,18 @@ tl::expected<KeyStore, ConfigFailure> KeyStore::load(const fs::path& keys_file,
   constexpr std::string_view kRemedy = " 'turnstile init DIR' makes keys.toml and pepper.";
   auto pepper = read_secret_file(pepper_file, "pepper");
   if (!pepper) return tl::unexpected(environment_failure(pepper_file, pepper.error()));
-  const auto stamp = stamp_of(keys_file);
-  const auto text = read_whole_file(keys_file);
-  if (!text) {
-    return tl::unexpected(environment_failure(
-        keys_file, "the key file cannot be read;" + std::string(kRemedy)));
+  KeyFileReading read = read_key_file(keys_file);
+  if (!read.failure.empty()) {
+    if (!read.version) read.failure += kRemedy;
+    return tl::unexpected(environment_failure(keys_file, std::move(read.failure)));
   }
-  auto entries = read_keys(*text, keys_file.string());
-  if (!entries) return tl::unexpected(ConfigFailure{false, std::move(entries).error()});
+  auto& [entries, errors, repeats] = read.keys;
+  if (!errors.empty()) return tl::unexpected(ConfigFailure{false, std::move(errors)});
   auto state = std::make_unique<State>(*pepper);
-  state->set_entries(*std::move(entries));
+  state->set_entries(std::move(entries));
   state->file = keys_file;
-  state->stamp = stamp;
+  state->tried = read.version;
   return KeyStore(std::move(state));
-}
-
-tl::expected<std::string, std::string> read_secret_file(const fs::path& file,
-                                                        std::string_view what) {
-  const std::string name = "the " + std::string(what);
-  auto text = read_whole_file(file);
-  if (!text) {
-    return tl::unexpected(name + " file cannot be read; 'turnstile init DIR' makes one.");
-  }
-  if (is_open_to_others(file)) {
-    return tl::unexpected(name + " file can be read by others; run 'chmod 600 " + file.string() +
-                          "'.");
-  }
-  while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
-  if (text->size() < kMinSecretChars) {
-    return tl::unexpected(name + " must have at least " + std::to_string(kMinSecretChars) +
-                          " characters; 'turnstile init DIR' makes one.");
-  }
-  return *std::move(text);
 }
 
 std::optional<std::string_view> bearer_credentials(std::string_view authorization) {
@@ -171,28 +132,37 @@ tl::expected<Principal, AuthError> KeyStore::authenticate(std::string_view autho
   return principal;
 }
 
-KeyReload KeyStore::reload_if_changed() {
-  if (state_->file.empty()) return KeyReload::Unchanged;
-  const auto stamp = stamp_of(state_->file);
-  const bool is_new = stamp != state_->stamp || state_->is_unreadable;
-  const bool was_being_written = std::exchange(state_->is_being_written, is_new);
-  if (!state_->is_being_written || !was_being_written) return KeyReload::Unchanged;
-  state_->is_being_written = false;
-  const auto text = read_whole_file(state_->file);
-  if (!text) {
-    // No descriptor, no right: what the file says is tried again each time, and reported once.
-    if (std::exchange(state_->is_unreadable, true)) return KeyReload::Unchanged;
-    state_->errors = {{state_->file.string(), 0, 0, "the key file cannot be read."}};
+bool KeyStore::is_due() {
+  if (state_->file.empty()) return false;
+  const bool is_other = version_of(state_->file) != state_->tried;
+  const bool was_being_written = std::exchange(state_->is_being_written, is_other);
+  if (!is_other) return !state_->unread_because.empty();
+  if (was_being_written) state_->is_being_written = false;
+  return was_being_written;
+}
+
+KeyReload KeyStore::take(KeyFileReading read) {
+  state_->tried = read.version;
+  const std::string unread_before = std::exchange(state_->unread_because, read.failure);
+  if (!read.failure.empty()) {
+    if (read.failure == unread_before) return KeyReload::Unchanged;
+    state_->errors = {{state_->file.string(), 0, 0, std::move(read.failure)}};
     return KeyReload::Rejected;
   }
-  state_->is_unreadable = false;
-  // Taken before the text was read: a change in between shows as another stamp next time.
-  state_->stamp = stamp;
-  KeysReading reading = read_legible_keys(*text, state_->file.string());
-  state_->errors = std::move(reading.errors);
-  if (!state_->errors.empty() && reading.entries.empty()) return KeyReload::Rejected;
-  state_->set_entries(std::move(reading.entries));
+  auto& [entries, errors, repeats] = read.keys;
+  if (entries.empty() && errors.empty() && !state_->entries.empty()) {
+    errors.push_back({state_->file.string(), 0, 0,
+                      "there is no key left in the file; to close all keys, revoke or disable "
+                      "them."});
+  }
+  state_->errors = std::move(errors);
+  if (!state_->errors.empty() && entries.empty()) return KeyReload::Rejected;
+  state_->set_entries(std::move(entries));
   return state_->errors.empty() ? KeyReload::Applied : KeyReload::Partial;
+}
+
+KeyReload KeyStore::reload_if_changed() {
+  return is_due() ? take(read_key_file(state_->file)) : KeyReload::Unchanged;
 }
 
 const std::vector<ConfigError>& KeyStore::reload_errors() const { return state_->errors; }

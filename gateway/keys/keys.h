@@ -12,11 +12,12 @@
 //
 // Thread:  I/O. Cost of authenticate(): one HMAC of 50 bytes, about 1 us; a comparison for
 //          a key that the connection has shown before.
-// Reload:  reload_if_changed() compares inode, size and mtime. A file that has changed is read at
-//          the next call, not at the one that sees it: who writes it in place may not be done, and
-//          half of it would close keys, or open one whose `state` is still to come. A mistake in an
-//          entry closes that key and no other; a file from which no entry can be read changes
-//          nothing. One that cannot be read at all is tried again each time.
+// Reload:  is_due() compares versions of the file (file_version.h). A file that has changed is read
+//          at the next call, not at the one that sees it: who writes it in place may not be done,
+//          and half of it would close keys, or open one whose `state` is still to come. One that
+//          cannot be read is tried again at each call, for what hinders may pass and leave no
+//          trace in the file. A mistake in an entry closes that key and no other; a file from
+//          which no entry can be read changes nothing.
 // Errors:  ConfigError with file:line:col, all at once.
 // Tests:   tests/gateway/keys_test.cpp.
 #pragma once
@@ -34,6 +35,7 @@
 
 #include "gateway/clock.h"
 #include "gateway/config/config.h"
+#include "gateway/file_version.h"
 #include "policy/key_node.h"
 
 namespace turnstile::gateway {
@@ -67,20 +69,17 @@ struct KnownKey {
 };
 
 enum class KeyReload : std::uint8_t {
-  Unchanged,  // or seen to change just now: the next call reads it
+  Unchanged,  // or seen to change just now, or as unreadable as before
   Applied,
   Partial,  // what could be read is in force; entries with a mistake are closed
   Rejected  // nothing could be read: the keys read before stay
 };
 
-// A file that holds one secret, such as the pepper: its text, without a line feed. `what` is what
-// people call it. The error is a sentence without the file's name.
-tl::expected<std::string, std::string> read_secret_file(const std::filesystem::path& file,
-                                                        std::string_view what);
-
 // The credentials of "Bearer CREDENTIALS", the value of an Authorization header; nullopt for any
 // other scheme.
 std::optional<std::string_view> bearer_credentials(std::string_view authorization);
+
+struct KeyFileReading;  // key_files.h
 
 class KeyStore {
  public:
@@ -106,7 +105,12 @@ class KeyStore {
     return authenticate(authorization, now, nobody);
   }
 
-  // One stat() when nothing changed. After Partial and Rejected reload_errors() says why.
+  // Whether the key file is to be read now. One stat().
+  bool is_due();
+  // What was read of it because it was due; read_key_file() may run on any thread. After Partial
+  // and Rejected reload_errors() says why.
+  KeyReload take(KeyFileReading read);
+  // Both, at once.
   KeyReload reload_if_changed();
   const std::vector<ConfigError>& reload_errors() const;
 

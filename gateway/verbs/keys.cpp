@@ -7,6 +7,7 @@
 #include <ostream>
 #include <vector>
 
+#include "gateway/keys/key_files.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
 #include "gateway/config/suggestion.h"

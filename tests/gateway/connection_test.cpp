@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -325,6 +326,26 @@ TEST(TlsContext, ABadNewCertificateLeavesTheOldOne) {
   wire.server().start(sink);
   wire.shake_hands();
   EXPECT_TRUE(wire.server().is_open());
+}
+
+// What hinders may pass without a trace in the files.
+TEST(TlsContext, ANewCertificateThatCannotBeReadIsTakenOnceItCan) {
+  TlsWire wire;
+  const auto path = wire.folder() / "cert.pem";
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) +
+                                             std::chrono::seconds(2));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Rejected);
+  const std::string error = wire.context().reload_error();
+  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Unchanged) << "said once";
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_NE(error.find("Too many open files"), std::string::npos) << error;
+  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Applied);
+  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Unchanged);
 }
 
 TEST(TlsContext, AKeyThatOthersCanReadIsRefused) {
