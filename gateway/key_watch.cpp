@@ -1,5 +1,6 @@
 #include "gateway/key_watch.h"
 
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -26,15 +27,15 @@ KeysById by_id(const std::vector<policy::KeyNode>& keys) {
 
 KeyWatch::KeyWatch(SpineContext& context, EventLog& events) : context_(context), events_(events) {
   known_ = context_.keys.nodes();
-  context_.metrics.set_key_file_errors(0);
   apply();
+  show_errors();
 }
 
 void KeyWatch::tick() {
   const KeyReload reload = context_.keys.reload_if_changed();
   if (reload == KeyReload::Unchanged) return;
-  context_.metrics.set_key_file_errors(context_.keys.reload_errors().size());
   if (reload == KeyReload::Rejected) {
+    show_errors();
     context_.metrics.on_key_reload("rejected");
     return report_errors("keys_rejected", " The keys read before stay in use.");
   }
@@ -43,13 +44,17 @@ void KeyWatch::tick() {
   }
   const std::vector<policy::KeyNode> before =
       std::exchange(known_, context_.keys.nodes());
+  const std::set<std::string> closed_before = std::exchange(closed_, {});
+  apply();
+  show_errors();
   const KeysById old_keys = by_id(before);
   for (const policy::KeyNode& key : known_) {
     const auto old = old_keys.find(key.id);
     if (old == old_keys.end()) {
       note("added", key);
-    } else if (key.disabled && !old->second->disabled) {
-      note(context_.keys.is_wrong(key.id) ? "closed" : "revoked", key);
+    } else if ((key.disabled || closed_.contains(key.id)) && !old->second->disabled &&
+               !closed_before.contains(key.id)) {
+      note(key.disabled && !context_.keys.is_wrong(key.id) ? "revoked" : "closed", key);
     } else if (!(key == *old->second)) {
       note("changed", key);
     }
@@ -58,8 +63,8 @@ void KeyWatch::tick() {
   for (const policy::KeyNode& key : before) {
     if (!new_keys.contains(key.id)) note("removed", key);
   }
-  context_.metrics.on_key_reload(reload == KeyReload::Partial ? "partial" : "applied");
-  apply();
+  const bool is_whole = reload == KeyReload::Applied && closed_.empty();
+  context_.metrics.on_key_reload(is_whole ? "applied" : "partial");
   context_.live.revoke_keys([this](std::string_view key_id) {
     return context_.keys.revoked(key_id) == OnRevoke::Cancel;
   });
@@ -79,10 +84,19 @@ void KeyWatch::report_errors(std::string_view event, std::string_view consequenc
   events_.write(event, "file", fields);
 }
 
+void KeyWatch::show_errors() {
+  context_.metrics.set_key_file_errors(context_.keys.reload_errors().size() + closed_.size());
+}
+
 void KeyWatch::apply() {
+  const KeysById keys = by_id(known_);
+  std::size_t logged = 0;
   for (const policy::KeyProblem& problem :
        context_.admission.set_keys(context_.clock.now(), known_)) {
-    log_warning("key " + problem.key_id + ": " + problem.what);
+    // Of a key that is closed anyhow nobody has to know.
+    if (keys.at(problem.key_id)->disabled) continue;
+    closed_.insert(problem.key_id);
+    if (++logged <= kErrorsLogged) log_warning("key " + problem.key_id + ": " + problem.what);
     const std::pair<std::string_view, std::string> fields[] = {{"key_id", problem.key_id},
                                                                {"problem", problem.what}};
     events_.write("key_problem", "file", fields);

@@ -4,13 +4,15 @@
 //
 // The look after the one that sees a change reads the file (keys/keys.h), so within a second.
 //
-// An entry with a mistake closes its key and no other; a file from which nothing can be read
-// changes nothing. Errors are logged once, an event says how many, and turnstile_key_file_errors
-// shows them until they are mended. /readyz stays: other keys are served.
+// An entry with a mistake, or with a team, class or model that the policy does not know, closes its
+// key and no other; a file from which nothing can be read changes nothing. Errors are logged once,
+// an event says how many, and turnstile_key_file_errors shows them until they are mended. /readyz
+// stays: other keys are served.
 //
 // Thread: I/O. Tests: tests/e2e changes the file of a running server.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,12 +31,14 @@ class KeyWatch {
 
  private:
   void apply();
+  void show_errors();
   void report_errors(std::string_view event, std::string_view consequence);
   void note(std::string_view change, const policy::KeyNode& key);
 
   SpineContext& context_;
   EventLog& events_;
   std::vector<policy::KeyNode> known_;
+  std::set<std::string> closed_;  // those in use but for what the policy does not know of them
 };
 
 }  // namespace turnstile::gateway

@@ -110,6 +110,17 @@ std::vector<KeyProblem> Admission::set_keys(Instant now, const std::vector<KeyNo
   return problems;
 }
 
+std::vector<KeyProblem> key_problems(const PolicySet& policy, const std::vector<KeyNode>& keys) {
+  ShareTree tree(policy.classes.size());
+  Principals principals(policy, tree);
+  std::vector<KeyState*> closed;
+  std::vector<KeyProblem> problems;
+  for (auto& problem : principals.set_keys(Instant{}, keys, closed)) {
+    problems.push_back({std::move(problem.key_id), std::move(problem.what)});
+  }
+  return problems;
+}
+
 tl::expected<Resolved, Refusal> Admission::resolve(Instant, const Ask& ask) const {
   return resolve_request(*state_->policy, state_->models, state_->principals,
                          state_->principals.find(ask.key_id), ask);

@@ -88,6 +88,9 @@ struct KeyProblem {
   std::string what;  // a sentence
 };
 
+// What set_keys() would report, in the order of `keys`.
+std::vector<KeyProblem> key_problems(const PolicySet& policy, const std::vector<KeyNode>& keys);
+
 class Admission {
  public:
   Admission(std::shared_ptr<const PolicySet> policy, EngineFacts engine);

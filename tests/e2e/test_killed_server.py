@@ -87,6 +87,32 @@ class KilledServer(unittest.TestCase):
         self.assertEqual(changes, [("bert", "closed"), ("anna", "revoked")])
         self.assertEqual(server.stop(), 0)
 
+    def test_a_key_that_the_policy_does_not_understand_is_closed_and_shown(self):
+        key = self.installation.create_key("lab", "anna")
+        text = self.installation.keys.read_text()
+        wrong = text + 'max_class = "nope"\n'  # below anna, the last one
+        server = self.serve()
+        status = lambda: server.complete(key, max_tokens=1)[0]
+        self.installation.keys.write_text(wrong)
+        wait_until(lambda: status() == 403, "the key is closed", 10)
+        self.assertEqual(server.total("turnstile_key_file_errors"), 1)
+        self.assertEqual(server.total("turnstile_key_reload_total", result="partial"), 1)
+        self.installation.keys.write_text("")
+        wait_until(lambda: server.total("turnstile_key_reload_total", result="rejected") == 1,
+                   "a file without keys is refused", 10)
+        self.assertEqual(server.complete(self.installation.key, max_tokens=1)[0], 200)
+        self.assertEqual(server.total("turnstile_key_file_errors"), 2)
+        self.installation.keys.write_text(text)
+        wait_until(lambda: status() == 200, "the mended key is open", 10)
+        self.assertEqual(server.total("turnstile_key_file_errors"), 0)
+        changes = [(r["key_id"], r["change"]) for r in self.audit() if r["kind"] == "key"]
+        self.assertEqual(changes, [("anna", "closed"), ("anna", "changed")])
+        self.assertEqual(server.stop(), 0)
+        self.installation.keys.write_text(wrong)
+        server = self.serve()
+        self.assertEqual(server.total("turnstile_key_file_errors"), 1, "from the start on")
+        self.assertEqual(server.stop(), 0)
+
 
 if __name__ == "__main__":
     unittest.main()
