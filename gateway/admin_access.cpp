@@ -1,6 +1,8 @@
 #include "gateway/admin_access.h"
 
+#include <algorithm>
 #include <cassert>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +16,11 @@
 
 namespace turnstile::gateway {
 namespace {
+
+// Far below what a header may hold (max_header_field_bytes).
+constexpr std::size_t kMaxKeyChars = 1'024;
+
+bool is_visible(char c) { return c > ' ' && c < '\x7f'; }
 
 // HOST or HOST:PORT, the address of IPv6 in brackets -> the host; empty when it is neither.
 std::string_view without_port(std::string_view text) {
@@ -59,6 +66,13 @@ tl::expected<AdminAccess, std::string> AdminAccess::load(const ServerConfig& ser
   if (server.admin_key_file.empty()) return AdminAccess(server.admin_listen, {});
   auto key = read_secret_file(server.admin_key_file, "admin key");
   if (!key) return tl::unexpected(server.admin_key_file.string() + ": " + key.error());
+  if (key->size() > kMaxKeyChars || !std::ranges::all_of(*key, is_visible)) {
+    return tl::unexpected(server.admin_key_file.string() +
+                          ": the admin key must be one line of at most " +
+                          std::to_string(kMaxKeyChars) +
+                          " letters, digits and signs without spaces, for a header carries it; "
+                          "'turnstile init DIR' makes one.");
+  }
   return AdminAccess(server.admin_listen, *std::move(key));
 }
 

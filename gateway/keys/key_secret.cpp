@@ -38,13 +38,13 @@ std::string check_characters(std::string_view text) {
   return check;
 }
 
+}  // namespace
+
 bool is_base62(std::string_view text) {
   return std::ranges::all_of(text, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
   });
 }
-
-}  // namespace
 
 std::string random_base62(RandomSource& random, std::size_t count) {
   // Bytes from 248 up are thrown away: 248 is the largest multiple of 62 in a byte.

@@ -28,6 +28,9 @@ using KeyHash = std::array<unsigned char, 32>;
 // `count` characters of base 62, each equally likely.
 std::string random_base62(RandomSource& random, std::size_t count);
 
+// Of digits alone.
+bool is_base62(std::string_view text);
+
 std::string make_secret(RandomSource& random);
 
 // The public id, when form and check characters are right.

@@ -52,9 +52,11 @@ class EntryReader {
     read_name("id", entry.node.id);
     read_name("team", entry.node.team);
     if (const auto text = required("public")) {
-      entry.public_id = *text;
-      if (text->size() != kPublicIdChars) {
-        fail(*table_.get("public"), "public must be the 8 characters after 'gw_' of the key.");
+      if (text->size() == kPublicIdChars && is_base62(*text)) {
+        entry.public_id = *text;  // nothing else: `keys list` shows it
+      } else {
+        fail(*table_.get("public"),
+             "public must be the 8 letters and digits after 'gw_' of the key.");
       }
     }
     if (const auto text = required("hash")) {

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "gateway/config/config.h"
+#include "gateway/whole_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -50,6 +53,41 @@ TEST(AdminAccess, AHostThatAStrangerCanNameIsRefusedOnLoopback) {
     EXPECT_NE(refusal->message.find("admin_key_file"), std::string::npos);
     EXPECT_EQ(status(access, request(Method::Get, host, kKey)), 0) << host;
   }
+}
+
+// What no header can carry would close the listener without a word.
+TEST(AdminAccess, AKeyThatNoRequestCanSendIsRefused) {
+  TempFolder folder;
+  ServerConfig server;
+  server.admin_listen = *parse_listen_address("127.0.0.1:8001");
+  server.admin_key_file = folder / "admin.key";
+  const auto load = [&](const std::string& text) {
+    std::filesystem::remove(server.admin_key_file);
+    EXPECT_TRUE(create_file(server.admin_key_file, text, 0600));
+    return AdminAccess::load(server);
+  };
+  for (const std::string& wrong :
+       {kKey + "\nmore\n", kKey + " \n", " " + kKey, kKey + " b", kKey + std::string(1, '\0'),
+        "\xef\xbb\xbf" + kKey, kKey + "\xc3\xa4", std::string(1'025, 'a'), kKey + "\t"}) {
+    const auto access = load(wrong);
+    ASSERT_FALSE(access) << wrong.substr(0, 80);
+    EXPECT_NE(access.error().find("one line of at most 1024"), std::string::npos)
+        << access.error();
+  }
+  for (const std::string& good :
+       {kKey, kKey + "\n", kKey + "\r\n", std::string(1'024, 'a'), kKey + "!~+/="}) {
+    EXPECT_TRUE(load(good)) << good.substr(0, 80);
+  }
+  std::filesystem::remove(server.admin_key_file);
+  const auto missing = AdminAccess::load(server);
+  ASSERT_FALSE(missing);
+  EXPECT_NE(missing.error().find("turnstile init"), std::string::npos) << missing.error();
+  std::filesystem::create_directory(server.admin_key_file);
+  const auto folder_there = AdminAccess::load(server);
+  ASSERT_FALSE(folder_there);
+  EXPECT_EQ(folder_there.error().find("turnstile init"), std::string::npos)
+      << "which overwrites nothing: " << folder_there.error();
+  EXPECT_NE(folder_there.error().find("not a regular file"), std::string::npos);
 }
 
 TEST(AdminAccess, AKeyThatIsSetIsNeededForWhatChangesSomething) {
