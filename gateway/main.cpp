@@ -5,7 +5,6 @@
 #include <new>
 #include <string>
 #include <system_error>
-#include <variant>
 #include <vector>
 
 #include "gateway/clock.h"
@@ -22,16 +21,14 @@ int main(int argc, char** argv) {
     const auto command = parse_command_line(std::vector<std::string>(argv + 1, argv + argc));
     if (!command) {
       const UsageText& usage = command.error();
-      (usage.code == ExitCode::Done ? std::cout : std::cerr) << usage.text << std::flush;
-      return static_cast<int>(usage.code);
+      std::ostream& to = usage.code == ExitCode::Done ? std::cout : std::cerr;
+      to << usage.text << std::flush;
+      return static_cast<int>(to ? usage.code : ExitCode::Environment);
     }
     const SystemClock clock;
     SystemRandom random;
     const Surroundings around{std::cout, std::cerr, clock, random};
-    const ExitCode code =
-        std::visit([&](const auto& options) { return run(options, around); }, *command);
-    std::cout << std::flush;
-    return static_cast<int>(code);
+    return static_cast<int>(run(*command, around));
   } catch (const std::bad_alloc&) {
     std::cerr << "turnstile: the system has not got the memory that this takes.\n";
     return static_cast<int>(ExitCode::Environment);

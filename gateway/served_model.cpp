@@ -14,6 +14,7 @@
 #include "gateway/draft_model.h"
 #include "gateway/log.h"
 #include "gateway/memory_left.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -115,7 +116,7 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
                                 .kv_cache_dtype = config.kv_cache_dtype,
                                 .memory_bytes = memory});
   if (!loaded) {
-    return tl::unexpected(path + ": " + loaded.error().where + ": " + loaded.error().what);
+    return tl::unexpected(policy::plain_text(path) + ": " + loaded.error().where + ": " + loaded.error().what);
   }
   if (!loaded->chat_template) {
     log_warning(path + ": chat is not possible with this file: " + loaded->no_template_reason);

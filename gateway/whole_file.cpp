@@ -3,12 +3,15 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <system_error>
+
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -17,8 +20,10 @@ namespace fs = std::filesystem;
 
 constexpr off_t kMaxBytes = 16 << 20;
 
+std::string name_of(const fs::path& path) { return policy::plain_text(path.string()); }
+
 tl::unexpected<std::string> file_failure(const fs::path& path, std::string_view what) {
-  return tl::unexpected(path.string() + ": " + std::string(what) + ": " + std::strerror(errno) +
+  return tl::unexpected(name_of(path) + ": " + std::string(what) + ": " + std::strerror(errno) +
                         ".");
 }
 
@@ -60,6 +65,28 @@ void sweep_stale(const fs::path& folder, std::string_view prefix, const struct s
   }
 }
 
+// The access list of an old file, as the kernel has it; a mode alone is none.
+bool copy_access_list(const fs::path& old, int descriptor) {
+  constexpr char kName[] = "system.posix_acl_access";
+  const ssize_t size = ::getxattr(old.c_str(), kName, nullptr, 0);
+  if (size <= 0) return size == 0 || errno == ENODATA || errno == ENOTSUP;
+  std::string list(static_cast<std::size_t>(size), '\0');
+  const ssize_t got = ::getxattr(old.c_str(), kName, list.data(), list.size());
+  return got > 0 && ::fsetxattr(descriptor, kName, list.data(), static_cast<std::size_t>(got),
+                                0) == 0;
+}
+
+// Who could read the old file can read the new one, and nobody else.
+bool take_over_rights(const fs::path& path, const struct stat& old, int descriptor) {
+  struct stat made {};
+  if (::fstat(descriptor, &made) != 0) return false;
+  const uid_t user = old.st_uid == made.st_uid ? static_cast<uid_t>(-1) : old.st_uid;
+  const gid_t group = old.st_gid == made.st_gid ? static_cast<gid_t>(-1) : old.st_gid;
+  const bool is_theirs = old.st_uid == made.st_uid && old.st_gid == made.st_gid;
+  return (is_theirs || ::fchown(descriptor, user, group) == 0) &&
+         ::fchmod(descriptor, old.st_mode & 07777U) == 0 && copy_access_list(path, descriptor);
+}
+
 int open_folder(const fs::path& folder) {
   return ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
@@ -75,7 +102,7 @@ tl::expected<std::string, std::string> read_whole_file(const fs::path& path) {
                            status.st_size <= kMaxBytes;
   if (!is_readable) {
     ::close(descriptor);
-    return tl::unexpected(path.string() + ": is not a regular file of at most 16 MiB.");
+    return tl::unexpected(name_of(path) + ": is not a regular file of at most 16 MiB.");
   }
   std::size_t used = 0;
   ssize_t got = 1;
@@ -93,25 +120,57 @@ tl::expected<std::string, std::string> read_whole_file(const fs::path& path) {
   return text;
 }
 
-tl::expected<void, std::string> replace_file(const fs::path& path, std::string_view text,
-                                             unsigned mode) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) mode = status.st_mode & 07777U;
-  const fs::path folder = folder_of(path);
-  const std::string prefix = "." + path.filename().string() + ".new-";
+fs::path real_path(const fs::path& path) {
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);
+  return error ? path : real;
+}
+
+tl::expected<Replacement, std::string> Replacement::prepare(const fs::path& path,
+                                                            std::string_view text,
+                                                            unsigned mode) {
+  Replacement replacement;
+  replacement.path_ = real_path(path);
+  const fs::path& target = replacement.path_;
+  const fs::path folder = folder_of(target);
+  const std::string prefix = "." + target.filename().string() + ".new-";
   std::string temporary = (folder / (prefix + "XXXXXX")).string();
   const int descriptor = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (descriptor < 0) return file_failure(path, "no file can be made beside it");
-  ::fchmod(descriptor, mode);
+  if (descriptor < 0) return file_failure(target, "no file can be made beside it");
+  replacement.temporary_ = temporary;
+  struct stat status {};
   if (::fstat(descriptor, &status) == 0) sweep_stale(folder, prefix, status);
-  if (!write_and_sync(descriptor, text) || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int saved = errno;
-    ::unlink(temporary.c_str());
-    errno = saved;
-    return file_failure(path, "the file cannot be replaced");
+  const bool is_new = ::stat(target.c_str(), &status) != 0;
+  if (is_new ? ::fchmod(descriptor, mode) != 0 : !take_over_rights(target, status, descriptor)) {
+    const std::string owner = is_new ? "" : " of user " + std::to_string(status.st_uid) +
+                                                " and group " + std::to_string(status.st_gid);
+    auto failure = file_failure(target, "a new file cannot have the rights" + owner);
+    ::close(descriptor);
+    failure.value() += " Nothing was changed: run this as that user or as root.";
+    return failure;
   }
-  sync_folder(folder);
+  if (!write_and_sync(descriptor, text)) return file_failure(target, "the file cannot be replaced");
+  return replacement;
+}
+
+tl::expected<void, std::string> Replacement::commit() {
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return file_failure(path_, "the file cannot be replaced");
+  }
+  temporary_.clear();
+  sync_folder(folder_of(path_));
   return {};
+}
+
+Replacement::~Replacement() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+tl::expected<void, std::string> replace_file(const fs::path& path, std::string_view text,
+                                             unsigned mode) {
+  auto replacement = Replacement::prepare(path, text, mode);
+  if (!replacement) return tl::unexpected(replacement.error());
+  return replacement->commit();
 }
 
 tl::expected<void, std::string> create_file(const fs::path& path, std::string_view text,
@@ -119,7 +178,11 @@ tl::expected<void, std::string> create_file(const fs::path& path, std::string_vi
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (descriptor < 0) return file_failure(path, "the file cannot be made");
   ::fchmod(descriptor, mode);
-  if (!write_and_sync(descriptor, text)) return file_failure(path, "the file cannot be written");
+  if (!write_and_sync(descriptor, text)) {
+    auto failure = file_failure(path, "the file cannot be written");
+    ::unlink(path.c_str());
+    return failure;
+  }
   sync_folder(folder_of(path));
   return {};
 }

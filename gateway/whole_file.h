@@ -2,7 +2,8 @@
 //
 // A replacement is written to a new file beside the old one, synced, and renamed over it, so that a
 // reader sees the old or the new text and a crash leaves one of them. The new file of one who was
-// killed, .NAME.new-XXXXXX, goes with the next replacement.
+// killed, .NAME.new-XXXXXX, goes with the next replacement. A link stays a link: the file that it
+// leads to is replaced.
 //
 // Thread: any. Errors: a sentence that names the path.
 #pragma once
@@ -20,11 +21,36 @@ namespace turnstile::gateway {
 // Regular files up to 16 MiB.
 tl::expected<std::string, std::string> read_whole_file(const std::filesystem::path& path);
 
-// Keeps the mode of an existing file; a new one gets `mode`.
+// The file that a path leads to, through all links; the path itself where it leads nowhere.
+std::filesystem::path real_path(const std::filesystem::path& path);
+
+// A replacement that is written and only waits to be renamed. One that goes away before commit()
+// has changed nothing.
+class Replacement {
+ public:
+  // Keeps owner, group, mode and access list of an existing file, so that a server that may read
+  // the old one may read the new one, and fails where it cannot; a new file gets `mode`.
+  static tl::expected<Replacement, std::string> prepare(const std::filesystem::path& path,
+                                                        std::string_view text, unsigned mode);
+  tl::expected<void, std::string> commit();
+
+  ~Replacement();
+  Replacement(Replacement&& other) noexcept
+      : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})) {}
+  Replacement& operator=(Replacement&&) = delete;
+
+ private:
+  Replacement() = default;
+
+  std::filesystem::path path_;
+  std::string temporary_;  // empty: renamed
+};
+
+// Both steps at once.
 tl::expected<void, std::string> replace_file(const std::filesystem::path& path,
                                              std::string_view text, unsigned mode);
 
-// Fails when the file exists.
+// Fails when the file exists. One that cannot be written whole is taken away again.
 tl::expected<void, std::string> create_file(const std::filesystem::path& path,
                                             std::string_view text, unsigned mode);
 

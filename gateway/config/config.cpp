@@ -115,7 +115,7 @@ std::string_view to_string(Origin origin) {
 }
 
 std::string to_string(const ConfigError& error) {
-  std::string text = error.file;
+  std::string text = policy::plain_text(error.file);
   if (error.line != 0) {
     text += ":" + std::to_string(error.line) + ":" + std::to_string(error.column);
   }

@@ -5,6 +5,7 @@
 
 #include "gateway/keys/keys_file.h"
 #include "gateway/timestamp.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -111,7 +112,7 @@ tl::expected<std::string, std::string> with_revoked(std::string_view text, std::
     return tl::unexpected(to_string(reading.errors.front()));
   }
   if (found.empty()) {
-    return tl::unexpected("there is no key with id '" + std::string(id) +
+    return tl::unexpected("there is no key with id '" + policy::plain_text(id) +
                           "'; 'turnstile keys list' shows them.");
   }
   std::vector<std::string> lines = split_lines(text);

@@ -11,6 +11,7 @@
 #include "gateway/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -56,11 +57,14 @@ struct Filter {
 ExitCode run(const AuditVerifyOptions& options, Surroundings around) {
   const auto report = verify_audit(options.folder);
   if (!report) {
-    around.err << report.error() << '\n';
+    around.err << policy::plain_text(report.error()) << '\n';
     return ExitCode::Environment;
   }
-  for (const AuditProblem& problem : report->problems) around.err << to_string(problem) << '\n';
-  for (const AuditProblem& note : report->notes) around.err << to_string(note) << '\n';
+  for (const auto* list : {&report->problems, &report->notes}) {
+    for (const AuditProblem& problem : *list) {
+      around.err << policy::plain_text(to_string(problem)) << '\n';
+    }
+  }
   around.out << report->records << " records in " << report->files << " files, seq "
              << report->first_seq << " to " << report->last_seq << ", head " << report->head
              << '\n';
@@ -93,7 +97,7 @@ ExitCode run(const AuditShowOptions& options, Surroundings around) {
   if (!config) return config.error();
   const auto files = list_audit_files(config->server.state_dir / "audit");
   if (files.empty()) {
-    around.err << (config->server.state_dir / "audit").string()
+    around.err << policy::plain_text((config->server.state_dir / "audit").string())
                << ": there is no audit log here; name another --config, or serve first.\n";
     return ExitCode::Environment;
   }

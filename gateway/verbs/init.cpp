@@ -10,6 +10,7 @@
 #include "gateway/keys/keys_file.h"
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -79,12 +80,26 @@ struct NewFile {
   unsigned mode;
 };
 
+// Takes away what was made, unless all of it was.
+class MadeFiles {
+ public:
+  ~MadeFiles() {
+    std::error_code ignored;
+    for (const fs::path& path : paths_) fs::remove(path, ignored);
+  }
+  void add(fs::path path) { paths_.push_back(std::move(path)); }
+  void keep() { paths_.clear(); }
+
+ private:
+  std::vector<fs::path> paths_;
+};
+
 }  // namespace
 
 ExitCode run(const InitOptions& options, Surroundings around) {
   std::error_code error;
   if (options.model && !fs::is_regular_file(*options.model, error)) {
-    around.err << "--model: " << options.model->string()
+    around.err << "--model: " << policy::plain_text(options.model->string())
                << " is not a file; give the path of a GGUF file.\n";
     return ExitCode::Environment;
   }
@@ -109,7 +124,7 @@ ExitCode run(const InitOptions& options, Surroundings around) {
   for (const NewFile& file : files) {
     const fs::path path = options.folder / file.name;
     if (!fs::exists(fs::symlink_status(path, error))) continue;
-    around.err << path.string()
+    around.err << policy::plain_text(path.string())
                << ": exists already and is not overwritten; choose another folder.\n";
     return ExitCode::No;
   }
@@ -120,19 +135,27 @@ ExitCode run(const InitOptions& options, Surroundings around) {
   }
   fs::create_directories(options.folder, error);
   if (error) {
-    around.err << options.folder.string() << ": the folder cannot be made: " << error.message()
+    around.err << policy::plain_text(options.folder.string()) << ": the folder cannot be made: " << error.message()
                << ".\n";
     return ExitCode::Environment;
   }
+  MadeFiles made_files;
   for (const NewFile& file : files) {
     const auto made = create_file(options.folder / file.name, file.text, file.mode);
-    if (made) continue;
-    around.err << made.error() << '\n';
+    if (!made) {
+      around.err << made.error() << '\n';
+      return ExitCode::Environment;
+    }
+    made_files.add(options.folder / file.name);
+  }
+  around.out << secret << std::endl;
+  if (!around.out) {
+    around.err << "The key could not be written to standard output, so no files were made.\n";
     return ExitCode::Environment;
   }
+  made_files.keep();
 
-  around.out << secret << std::endl;
-  const std::string config = (options.folder / "turnstile.toml").string();
+  const std::string config = policy::plain_text((options.folder / "turnstile.toml").string());
   around.err << "Wrote " << config << ", policies.toml, keys.toml, pepper and admin.key.\n"
              << "The line above is the key 'first' of team 'lab'; it is not stored and not shown "
                 "again.\nStart with: turnstile serve "

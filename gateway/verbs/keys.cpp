@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iomanip>
+#include <map>
 #include <ostream>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"
+#include "policy/admission.h"
+#include "policy/plain_text.h"
 #include "policy/policy_file.h"
 
 namespace turnstile::gateway {
@@ -27,6 +30,12 @@ constexpr std::chrono::days kDefaultLifetime{180};
 ExitCode fail(std::ostream& err, ExitCode code, std::string_view sentence) {
   err << sentence << '\n';
   return code;
+}
+
+std::string name_of(const fs::path& path) { return policy::plain_text(path.string()); }
+
+std::string init_remedy(const fs::path& keys) {
+  return version_of(keys) ? "" : " 'turnstile init DIR' makes keys.toml and pepper.";
 }
 
 tl::expected<std::shared_ptr<const policy::PolicySet>, ExitCode> read_policy_of(
@@ -47,18 +56,37 @@ bool exists_in(const policy::PolicySet& policy, const KeysCreateOptions& options
   if (policy.find_team(options.team) == nullptr) {
     std::vector<std::string_view> teams;
     for (const policy::Team& team : policy.teams) teams.push_back(team.name);
-    err << "--team: the policy has no team '" << options.team << "'"
+    err << "--team: the policy has no team '" << policy::plain_text(options.team) << "'"
         << suggestion(options.team, teams) << ".\n";
     ok = false;
   }
   if (options.max_class && !policy.find_class(*options.max_class)) {
     std::vector<std::string_view> classes;
     for (const policy::ClassRules& rules : policy.classes) classes.push_back(rules.name);
-    err << "--max-class: the policy has no class '" << *options.max_class << "'"
-        << suggestion(*options.max_class, classes) << ".\n";
+    err << "--max-class: the policy has no class '" << policy::plain_text(*options.max_class)
+        << "'" << suggestion(*options.max_class, classes) << ".\n";
     ok = false;
   }
   return ok;
+}
+
+// As a server does; a key that is closed anyhow may name what it likes.
+void close_what_policy_does_not_know(const policy::PolicySet& policy, const fs::path& file,
+                                     std::vector<KeyEntry>& entries,
+                                     std::vector<ConfigError>& errors) {
+  std::vector<policy::KeyNode> in_use;
+  std::map<std::string_view, KeyEntry*> by_id;
+  for (KeyEntry& entry : entries) {
+    if (!entry.is_in_use()) continue;
+    in_use.push_back(entry.node);
+    by_id.emplace(entry.node.id, &entry);
+  }
+  for (const policy::KeyProblem& problem : policy::key_problems(policy, in_use)) {
+    KeyEntry& entry = *by_id.at(problem.key_id);
+    entry.is_wrong = true;
+    errors.push_back({file.string(), entry.line, 1,
+                      "key '" + problem.key_id + "' is closed: " + problem.what + "."});
+  }
 }
 
 std::string date_or_dash(const std::optional<WallTime>& time) {
@@ -70,9 +98,11 @@ std::string date_or_dash(const std::optional<WallTime>& time) {
 ExitCode run(const KeysCreateOptions& options, Surroundings around) {
   const auto config = config_of_verb(options.config, {}, around.err);
   if (!config) return config.error();
-  if (!is_good_name(options.id)) {
+  // One that begins with a dash is most likely a flag, and could hardly be named to `keys revoke`.
+  if (!is_good_name(options.id) || options.id.starts_with('-')) {
     return fail(around.err, ExitCode::WrongUsage,
-                "--id: must be 1 to 64 letters, digits, dots, dashes or underscores.");
+                "--id: must be 1 to 64 letters, digits, dots, dashes or underscores, and begin "
+                "with no dash.");
   }
   KeyEntry entry;
   entry.node.id = options.id;
@@ -89,7 +119,7 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
     }
     if (*entry.expires <= *entry.created) {
       return fail(around.err, ExitCode::WrongUsage,
-                  "--expires: " + *options.expires + " is over; name a day to come, or never.");
+                  "--expires: " + policy::plain_text(*options.expires) + " is over; name a day to come, or never.");
     }
   }
   const auto policy = read_policy_of(*config, around.err);
@@ -99,25 +129,29 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
   const auto pepper = read_secret_file(config->policy.pepper, "pepper");
   if (!pepper) {
     return fail(around.err, ExitCode::Environment,
-                config->policy.pepper.string() + ": " + pepper.error());
+                name_of(config->policy.pepper) + ": " + pepper.error());
   }
-  const FolderLock lock(config->policy.keys.parent_path());
-  const auto text = read_whole_file(config->policy.keys);
-  if (!text) {
-    return fail(around.err, ExitCode::Environment,
-                text.error() + " 'turnstile init DIR' makes keys.toml and pepper.");
-  }
+  const fs::path keys = real_path(config->policy.keys);
+  const FolderLock lock(keys.parent_path());
+  const auto text = read_whole_file(keys);
+  if (!text) return fail(around.err, ExitCode::Environment, text.error() + init_remedy(keys));
   const std::string secret = make_secret(around.random);
   entry.public_id = *public_id_of(secret);
   entry.hash = KeyHasher(*pepper).hash(secret);
   const auto edited = with_key(*text, entry);
-  if (!edited) {
-    return fail(around.err, ExitCode::No, config->policy.keys.string() + ": " + edited.error());
-  }
-  if (const auto written = replace_file(config->policy.keys, *edited, 0600); !written) {
-    return fail(around.err, ExitCode::Environment, written.error());
-  }
+  if (!edited) return fail(around.err, ExitCode::No, name_of(keys) + ": " + edited.error());
+  // The secret is nowhere else: it has to be out before the key is valid.
+  auto replacement = Replacement::prepare(keys, *edited, 0600);
+  if (!replacement) return fail(around.err, ExitCode::Environment, replacement.error());
   around.out << secret << std::endl;
+  if (!around.out) {
+    return fail(around.err, ExitCode::Environment,
+                "The new key could not be written to standard output, so it was not made.");
+  }
+  if (const auto renamed = replacement->commit(); !renamed) {
+    return fail(around.err, ExitCode::Environment,
+                renamed.error() + " The line above is not a key.");
+  }
   around.err << "Key '" << options.id << "' of team '" << options.team
              << "' is the line above; it is not stored and not shown again. It expires "
              << (entry.expires ? "on " + date_or_dash(entry.expires) : std::string("never"))
@@ -131,9 +165,12 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
   const auto text = read_whole_file(config->policy.keys);
   if (!text) {
     return fail(around.err, ExitCode::Environment,
-                text.error() + " 'turnstile init DIR' makes keys.toml and pepper.");
+                text.error() + init_remedy(config->policy.keys));
   }
-  const auto [entries, errors, repeats] = read_legible_keys(*text, config->policy.keys.string());
+  auto [entries, errors, repeats] = read_legible_keys(*text, config->policy.keys.string());
+  const auto policy = read_policy_of(*config, around.err);
+  if (policy) close_what_policy_does_not_know(**policy, config->policy.keys, entries, errors);
+  if (entries.empty()) around.err << name_of(config->policy.keys) << ": there is no key in it.\n";
   std::size_t id_width = 4;
   std::size_t team_width = 6;
   for (const KeyEntry& entry : entries) {
@@ -157,26 +194,26 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
     row(entry.node.id, entry.node.team, "gw_" + entry.public_id, state,
         date_or_dash(entry.created), date_or_dash(entry.expires));
   }
+  if (!policy) return policy.error();
   return errors.empty() ? ExitCode::Done : end_for({false, errors}, around.err);
 }
 
 ExitCode run(const KeysRevokeOptions& options, Surroundings around) {
   const auto config = config_of_verb(options.config, {}, around.err);
   if (!config) return config.error();
-  const FolderLock lock(config->policy.keys.parent_path());
-  const auto text = read_whole_file(config->policy.keys);
+  const fs::path keys = real_path(config->policy.keys);
+  const FolderLock lock(keys.parent_path());
+  const auto text = read_whole_file(keys);
   if (!text) return fail(around.err, ExitCode::Environment, text.error());
   const auto edited = with_revoked(*text, options.id, options.now);
-  if (!edited) {
-    return fail(around.err, ExitCode::No, config->policy.keys.string() + ": " + edited.error());
-  }
-  if (const auto written = replace_file(config->policy.keys, *edited, 0600); !written) {
+  if (!edited) return fail(around.err, ExitCode::No, name_of(keys) + ": " + edited.error());
+  if (const auto written = replace_file(keys, *edited, 0600); !written) {
     return fail(around.err, ExitCode::Environment, written.error());
   }
   around.err << "Key '" << options.id << "' is revoked; a running server refuses it within a second"
              << (options.now ? " and cancels its requests" : "") << ".\n";
   // They stay closed until somebody mends them, and keep the next `serve` from starting.
-  end_for({false, read_legible_keys(*edited, config->policy.keys.string()).errors}, around.err);
+  end_for({false, read_legible_keys(*edited, keys.string()).errors}, around.err);
   return ExitCode::Done;
 }
 

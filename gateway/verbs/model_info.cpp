@@ -18,6 +18,7 @@
 #include "gateway/memory_left.h"
 #include "gateway/served_model.h"
 #include "gateway/verbs/run.h"
+#include "policy/plain_text.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -173,12 +174,12 @@ void print_kernels(std::ostream& out) {
 ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   const auto file = engine::GgufFile::open(options.file.string());
   if (!file) {
-    around.err << options.file.string() << ": " << file.error().where << ": " << file.error().what
+    around.err << policy::plain_text(options.file.string()) << ": " << file.error().where << ": " << file.error().what
                << '\n';
     return ExitCode::Environment;
   }
   std::ostream& out = around.out;
-  row(out, "file", options.file.string());
+  row(out, "file", policy::plain_text(options.file.string()));
   row(out, "format", "GGUF " + std::to_string(file->version()) + ", " +
                          mib(static_cast<double>(file->file_bytes())));
   const auto name = file->get_string("general.name");

@@ -3,6 +3,7 @@
 
 #include "gateway/verbs/run.h"
 #include "gateway/whole_file.h"
+#include "policy/plain_text.h"
 #include "policy/policy_file.h"
 
 namespace turnstile::gateway {
@@ -18,7 +19,7 @@ ExitCode run(const PolicyCheckOptions& options, Surroundings around) {
   for (const auto& error : result.errors) around.err << policy::format_error(error) << '\n';
   for (const auto& warning : result.warnings) around.err << policy::format_warning(warning) << '\n';
   if (result.policy == nullptr) return ExitCode::No;
-  around.out << name << ": " << result.policy->departments.size() << " departments, "
+  around.out << policy::plain_text(name) << ": " << result.policy->departments.size() << " departments, "
              << result.policy->teams.size() << " teams, " << result.policy->classes.size()
              << " classes, no errors\n";
   return ExitCode::Done;

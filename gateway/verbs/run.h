@@ -3,6 +3,8 @@
 // A verb prints its answer to `out`, and everything for people to `err`: an error is one sentence
 // that names the file or flag and the remedy. It returns the exit code and never ends the program.
 //
+// An answer that could not be written whole ends with exit code 3.
+//
 // Thread: main. Tests call the verbs as functions, with a manual clock and string streams.
 #pragma once
 
@@ -22,5 +24,8 @@ ExitCode run(const AuditVerifyOptions& options, Surroundings around);
 ExitCode run(const AuditShowOptions& options, Surroundings around);
 ExitCode run(const ModelInfoOptions& options, Surroundings around);
 ExitCode run(const VersionOptions& options, Surroundings around);
+
+// Whichever it is, and whether its answer was written.
+ExitCode run(const Command& command, Surroundings around);
 
 }  // namespace turnstile::gateway

@@ -4,10 +4,11 @@ import os
 import pathlib
 import socket
 import struct
+import subprocess
 import tempfile
 import unittest
 
-from installation import MODEL, Installation, run
+from installation import BINARY, MODEL, Installation, run
 
 HEADER_BYTES = 4 << 20  # everything before the weights lies in the first 4 MiB of the test model
 
@@ -147,6 +148,20 @@ class Verbs(unittest.TestCase):
         text = done.stdout + done.stderr
         self.assertIn("bad.toml:2:", text)
         self.assertIn("bad.toml:4:", text)
+
+    def test_an_answer_that_is_not_written_is_3(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("this system has no /dev/full")
+        keys = self.installation.keys.read_text()
+        config = ("--config", str(self.installation.config))
+        for arguments in (("keys", "create", *config, "--team", "lab", "--id", "lost"),
+                          ("keys", "list", *config), ("--version",), ("--help",),
+                          ("init", str(self.installation.folder / "new"))):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([BINARY, *arguments], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60)
+            self.assertEqual(done.returncode, 3, f"{arguments}: {done.stderr}")
+        self.assertEqual(self.installation.keys.read_text(), keys, "no key whose secret is lost")
 
     def test_keys_are_created_listed_and_revoked(self):
         secret = self.installation.create_key("lab", "second")

@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -133,6 +136,68 @@ TEST(WholeFile, TheNextReplacementTakesAwayWhatAKilledWriterLeft) {
                                          ".other.toml.new-aB3xYz", "precious",
                                          ".keys.toml.new-linked", ".keys.toml.new-folder"}))
       << "a young one may be of somebody who writes just now";
+}
+
+// A server that may read the old file may read the new one.
+TEST(WholeFile, AReplacementHasTheRightsOfTheOldFile) {
+  TempFolder folder;
+  const auto file = folder.write("keys.toml", "old");
+  ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+  const bool may_give_away = ::chown(file.c_str(), 12'345, 23'456) == 0;  // as root
+  // version 2: owner rw, user 34567 r, group r, mask r, others none
+  constexpr unsigned char kList[] = {2, 0, 0, 0,
+                                     1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,
+                                     2, 0, 4, 0, 0x07, 0x87, 0, 0,
+                                     4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
+                                     16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
+                                     32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+  constexpr char kName[] = "system.posix_acl_access";
+  const bool has_list = ::setxattr(file.c_str(), kName, kList, sizeof kList, 0) == 0;
+  ASSERT_TRUE(replace_file(file, "new", 0600));
+  EXPECT_EQ(folder.read("keys.toml"), "new");
+  struct stat status {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777U, 0640U);
+  if (may_give_away) {
+    EXPECT_EQ(status.st_uid, 12'345U);
+    EXPECT_EQ(status.st_gid, 23'456U);
+  }
+  unsigned char list[sizeof kList + 1] = {};
+  if (has_list) {
+    ASSERT_EQ(::getxattr(file.c_str(), kName, list, sizeof list),
+              static_cast<ssize_t>(sizeof kList));
+    EXPECT_TRUE(std::equal(std::begin(kList), std::end(kList), list));
+  }
+}
+
+TEST(WholeFile, WhoCannotKeepTheOwnerReplacesNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of somebody else";
+  TempFolder folder;
+  const auto file = folder.write("keys.toml", "old");
+  ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
+  ASSERT_EQ(::chown(file.c_str(), 12'345, 23'456), 0);
+  ASSERT_EQ(::seteuid(34'567), 0);
+  const auto replaced = replace_file(file, "new", 0600);
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_FALSE(replaced);
+  EXPECT_NE(replaced.error().find("user 12345 and group 23456"), std::string::npos)
+      << replaced.error();
+  EXPECT_EQ(folder.read("keys.toml"), "old");
+  const std::filesystem::directory_iterator entries(folder.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "nothing is left beside it";
+}
+
+TEST(WholeFile, AReplacementThatIsNotCommittedChangesNothing) {
+  TempFolder folder;
+  const auto file = folder.write("keys.toml", "old");
+  {
+    const auto waiting = Replacement::prepare(file, "new", 0600);
+    ASSERT_TRUE(waiting);
+    EXPECT_EQ(folder.read("keys.toml"), "old");
+  }
+  EXPECT_EQ(folder.read("keys.toml"), "old");
+  const std::filesystem::directory_iterator entries(folder.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 }  // namespace

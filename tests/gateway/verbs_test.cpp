@@ -136,6 +136,126 @@ TEST(KeysVerbs, ACreatedKeyWorksUntilItIsRevoked) {
   EXPECT_NE(person.out.find("revoked"), std::string::npos);
 }
 
+// A stream that takes nothing, as a full disk.
+struct FullDisk : std::streambuf {};
+
+TEST(KeysVerbs, AKeyWhoseSecretNobodyGotIsNotMade) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  const std::string before = person.folder.read("home/keys.toml");
+  FullDisk disk;
+  std::ostream full(&disk);
+  std::ostringstream err;
+  const Surroundings around{full, err, person.clock, person.random};
+  EXPECT_EQ(run(KeysCreateOptions{person.config(), "lab", "lost", {}, {}}, around),
+            ExitCode::Environment);
+  EXPECT_NE(err.str().find("it was not made"), std::string::npos) << err.str();
+  EXPECT_EQ(person.folder.read("home/keys.toml"), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(person.home()), fs::directory_iterator()), 5)
+      << "nothing is left beside it";
+}
+
+TEST(Init, AKeyThatNobodyGotLeavesNoFiles) {
+  Person person;
+  FullDisk disk;
+  std::ostream full(&disk);
+  std::ostringstream err;
+  EXPECT_EQ(run(InitOptions{person.home(), {}}, {full, err, person.clock, person.random}),
+            ExitCode::Environment);
+  EXPECT_NE(err.str().find("no files were made"), std::string::npos) << err.str();
+  EXPECT_TRUE(fs::is_empty(person.home()));
+  EXPECT_EQ(person.init(), ExitCode::Done) << "and it can be done again";
+}
+
+TEST(Verbs, AnAnswerThatCannotBeWrittenIsTheEnvironmentsFault) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  for (const Command& command :
+       {Command(KeysListOptions{person.config()}), Command(VersionOptions{}),
+        Command(PolicyCheckOptions{person.home() / "policies.toml"})}) {
+    FullDisk disk;
+    std::ostream full(&disk);
+    std::ostringstream err;
+    EXPECT_EQ(run(command, {full, err, person.clock, person.random}), ExitCode::Environment);
+    EXPECT_NE(err.str().find("Standard output"), std::string::npos) << err.str();
+    std::ostringstream out;
+    EXPECT_EQ(run(command, {out, err, person.clock, person.random}), ExitCode::Done) << err.str();
+  }
+}
+
+TEST(KeysVerbs, ALinkedKeyFileIsEditedWhereItLies) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  const fs::path linked = person.home() / "keys.toml";
+  const fs::path real = person.folder / "deployed.toml";
+  fs::rename(linked, real);
+  fs::create_symlink("../deployed.toml", linked);
+  ASSERT_EQ(person.create("anna"), ExitCode::Done) << person.err;
+  const std::string secret = person.secret();
+  ASSERT_EQ(person.run(KeysRevokeOptions{person.config(), "anna", false}), ExitCode::Done);
+  EXPECT_TRUE(fs::is_symlink(linked));
+  EXPECT_NE(person.folder.read("deployed.toml").find("revoked"), std::string::npos);
+  EXPECT_EQ(person.ask(secret).error().why, AuthFailure::Disabled);
+}
+
+TEST(KeysVerbs, AKeyThatThePolicyDoesNotUnderstandIsListedAsWrong) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  ASSERT_EQ(person.create("anna"), ExitCode::Done);
+  const std::string text = person.folder.read("home/keys.toml");
+  for (const char* wrong : {"max_class = \"nope\"\n", "default_class = \"nope\"\n"}) {
+    person.folder.write("home/keys.toml", text + wrong);
+    EXPECT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::No);
+    EXPECT_NE(person.out.find("wrong"), std::string::npos) << person.out;
+    EXPECT_NE(person.err.find("key 'anna' is closed: "), std::string::npos) << person.err;
+    ASSERT_EQ(person.run(KeysRevokeOptions{person.config(), "anna", false}), ExitCode::Done);
+    EXPECT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::Done)
+        << "closed anyhow\n" << person.err;
+  }
+}
+
+TEST(KeysVerbs, WhatIsNoNameOfAKeyIsRefusedAndShownPlainly) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  for (const char* id : {"--help", "-a", "", "a b", "\x1b[2J"}) {
+    EXPECT_EQ(person.create(id), ExitCode::WrongUsage) << id;
+    EXPECT_EQ(person.out, "");
+  }
+  const std::string clears = "x\x1b[2J";
+  EXPECT_EQ(person.create("anna", clears), ExitCode::No);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  EXPECT_EQ(person.run(KeysRevokeOptions{person.config(), clears, false}), ExitCode::No);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  const fs::path nowhere = person.folder / clears;
+  EXPECT_NE(person.run(KeysListOptions{nowhere}), ExitCode::Done);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  EXPECT_NE(person.run(PolicyCheckOptions{nowhere}), ExitCode::Done);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  EXPECT_NE(person.run(AuditVerifyOptions{nowhere}), ExitCode::Done);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  EXPECT_NE(person.run(ModelInfoOptions{nowhere, {}}), ExitCode::Done);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+  EXPECT_NE(person.run(InitOptions{person.folder / "new", nowhere}), ExitCode::Done);
+  EXPECT_EQ(person.err.find('\x1b'), std::string::npos) << person.err;
+}
+
+TEST(KeysVerbs, APublicPartThatNoKeyCanHaveIsAMistakeAndNotShown) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done);
+  std::string text = person.folder.read("home/keys.toml");
+  const std::string name = "public = \"";
+  const std::size_t at = text.find(name) + name.size();
+  for (const char* eight : {"\\u001b[2Jabcd", "\\u202eabcde", "a b c d ", "abcd_efg"}) {
+    std::string wrong = text;
+    wrong.replace(at, 8, eight);
+    person.folder.write("home/keys.toml", wrong);
+    EXPECT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::No) << eight;
+    EXPECT_EQ(person.out.find('\x1b'), std::string::npos);
+    EXPECT_EQ(person.out.find("\xe2\x80\xae"), std::string::npos);
+    EXPECT_NE(person.err.find("public must be"), std::string::npos) << person.err;
+  }
+}
+
 TEST(KeysVerbs, ExpiryIsADateOrNever) {
   Person person;
   person.init();
