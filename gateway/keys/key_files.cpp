@@ -25,8 +25,10 @@ KeyFileReading read_key_file(const fs::path& file) {
   // Taken before the text is read: a change in between shows as another version next time.
   read.version = version_of(file);
   const auto text = read_whole_file(file);
-  if (text) read.keys = read_legible_keys(*text, file.string());
-  else read.failure = without_path(text.error(), file);
+  if (text)
+    read.keys = read_legible_keys(*text, file.string());
+  else
+    read.failure = without_path(text.error(), file);
   return read;
 }
 

@@ -170,7 +170,9 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
   auto [entries, errors, repeats] = read_legible_keys(*text, config->policy.keys.string());
   const auto policy = read_policy_of(*config, around.err);
   if (policy) close_what_policy_does_not_know(**policy, config->policy.keys, entries, errors);
-  if (entries.empty()) around.err << name_of(config->policy.keys) << ": there is no key in it.\n";
+  if (entries.empty() && errors.empty()) {
+    around.err << name_of(config->policy.keys) << ": there is no key in it.\n";
+  }
   std::size_t id_width = 4;
   std::size_t team_width = 6;
   for (const KeyEntry& entry : entries) {

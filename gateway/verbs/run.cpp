@@ -6,8 +6,8 @@
 namespace turnstile::gateway {
 
 ExitCode run(const Command& command, Surroundings around) {
-  const ExitCode code = std::visit([&](const auto& options) { return run(options, around); },
-                                   command);
+  const ExitCode code =
+      std::visit([&](const auto& options) { return run(options, around); }, command);
   // A server does not end for a line that nobody reads.
   const auto* serve = std::get_if<ServeOptions>(&command);
   const bool has_answer = serve == nullptr || serve->check;
