@@ -203,11 +203,11 @@ FolderLock::FolderLock(const fs::path& folder) : descriptor_(open_folder(folder)
   if (descriptor_ >= 0) ::flock(descriptor_, LOCK_EX);
 }
 
-std::optional<FolderLock> FolderLock::try_take(const fs::path& folder) {
+tl::expected<std::optional<FolderLock>, std::string> FolderLock::try_take(const fs::path& folder) {
   FolderLock lock;
   lock.descriptor_ = open_folder(folder);
-  const bool is_taken = lock.descriptor_ >= 0 &&
-                        ::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (lock.descriptor_ < 0) return file_failure(folder, "the folder cannot be opened");
+  const bool is_taken = ::flock(lock.descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (is_taken) return std::nullopt;
   return lock;
 }

@@ -67,8 +67,9 @@ class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);  // waits for the one who holds it
 
-  // Absent when somebody else holds it.
-  static std::optional<FolderLock> try_take(const std::filesystem::path& folder);
+  // Absent when somebody else holds it; an error when the folder cannot be opened.
+  static tl::expected<std::optional<FolderLock>, std::string> try_take(
+      const std::filesystem::path& folder);
 
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}

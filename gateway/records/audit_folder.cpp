@@ -1,8 +1,13 @@
 #include "gateway/records/audit_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -20,14 +25,45 @@ tl::unexpected<std::string> failure(const fs::path& path, std::string_view what)
   return tl::unexpected(path.string() + ": " + std::string(what));
 }
 
-// The last bytes of the file, enough for the last whole line and a torn one after it.
-std::string read_tail(const fs::path& path, std::uint64_t size) {
-  const std::uint64_t wanted = std::min<std::uint64_t>(size, 2 * kMaxAuditLineBytes);
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(size - wanted));
-  std::string tail(wanted, '\0');
-  file.read(tail.data(), static_cast<std::streamsize>(wanted));
-  tail.resize(static_cast<std::size_t>(file.gcount()));
+struct FileToRead {
+  explicit FileToRead(const fs::path& path)
+      : descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  ~FileToRead() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  FileToRead(const FileToRead&) = delete;
+  FileToRead& operator=(const FileToRead&) = delete;
+
+  const int descriptor;
+};
+
+struct Tail {
+  std::string bytes;
+  std::uint64_t file_bytes = 0;
+};
+
+// The last bytes of the file, enough for the last whole line and a torn one after it. A file that
+// cannot be read is an error: taken for an empty one, the chain would begin a second time.
+tl::expected<Tail, std::string> read_tail(const fs::path& path) {
+  const auto cannot_be_read = [&path] {
+    return failure(path, std::string("the file cannot be read: ") + std::strerror(errno) + ".");
+  };
+  const FileToRead file(path);
+  struct stat status {};
+  if (file.descriptor < 0 || ::fstat(file.descriptor, &status) != 0) return cannot_be_read();
+  if (!S_ISREG(status.st_mode)) return failure(path, "is not a regular file; move it away.");
+  Tail tail{{}, static_cast<std::uint64_t>(status.st_size)};
+  const std::size_t wanted = std::min<std::uint64_t>(tail.file_bytes, 2 * kMaxAuditLineBytes);
+  tail.bytes.resize(wanted);
+  std::size_t done = 0;
+  while (done < wanted) {
+    const ssize_t got = ::pread(file.descriptor, tail.bytes.data() + done, wanted - done,
+                                static_cast<off_t>(tail.file_bytes - wanted + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot_be_read();
+    if (got == 0) return failure(path, "the file became shorter while it was read.");
+    done += static_cast<std::size_t>(got);
+  }
   return tail;
 }
 
@@ -62,30 +98,29 @@ tl::expected<FolderLock, std::string> lock_audit_folder(const fs::path& state_di
     if (auto made = make_private_folder(needed); !made) return tl::unexpected(made.error());
   }
   auto lock = FolderLock::try_take(folder);
-  if (lock) return *std::move(lock);
+  if (!lock) return tl::unexpected(std::move(lock).error());
+  if (*lock) return **std::move(lock);
   return failure(folder, "another server writes its audit log here; stop it, or give this one a "
                          "state_dir of its own.");
 }
 
-std::vector<AuditFileName> list_audit_files(const fs::path& audit_folder) {
-  std::vector<AuditFileName> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(audit_folder, error)) {
-    const auto number = number_of(entry.path().filename().string(), "audit");
-    if (number) files.push_back({*number, entry.path()});
-  }
-  std::ranges::sort(files, {}, &AuditFileName::number);
-  return files;
+tl::expected<std::vector<NumberedFile>, std::string> list_audit_files(
+    const fs::path& audit_folder) {
+  return numbered_files(audit_folder, "audit");
 }
 
 fs::path audit_folder_of(const fs::path& given) {
-  if (list_audit_files(given).empty() && fs::is_directory(given / "audit")) return given / "audit";
-  return given;
+  const auto files = list_audit_files(given);
+  std::error_code error;
+  const bool is_inside = files && files->empty() && fs::is_directory(given / "audit", error);
+  return is_inside ? given / "audit" : given;
 }
 
 tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_dir) {
   AuditStart start;
-  std::vector<AuditFileName> files = list_audit_files(state_dir / "audit");
+  auto listed = list_audit_files(state_dir / "audit");
+  if (!listed) return tl::unexpected(std::move(listed).error());
+  std::vector<NumberedFile> files = *std::move(listed);
   if (files.empty()) return start;
   start.file_number = files.back().number;
 
@@ -93,10 +128,9 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
   // the file before it.
   for (; !files.empty(); files.pop_back()) {
     const fs::path& path = files.back().path;
-    std::error_code error;
-    const std::uint64_t size = fs::file_size(path, error);
-    if (error) return failure(path, "the file cannot be read: " + error.message() + ".");
-    const std::string tail = read_tail(path, size);
+    auto read = read_tail(path);
+    if (!read) return tl::unexpected(std::move(read).error());
+    const auto& [tail, size] = *read;
     const std::size_t end = tail.rfind('\n');
     const std::string_view torn =
         std::string_view(tail).substr(end == std::string::npos ? 0 : end + 1);

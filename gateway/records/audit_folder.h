@@ -3,13 +3,13 @@
 // Thread: any. Errors: a sentence with the path.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <tl/expected.hpp>
 
+#include "gateway/records/line_file.h"
 #include "gateway/whole_file.h"
 
 namespace turnstile::gateway {
@@ -18,13 +18,9 @@ namespace turnstile::gateway {
 // chain. Take it before open_audit_folder() and hold it while the log is open.
 tl::expected<FolderLock, std::string> lock_audit_folder(const std::filesystem::path& state_dir);
 
-struct AuditFileName {
-  std::uint64_t number = 0;
-  std::filesystem::path path;
-};
-
-// audit-000001.jsonl, ... sorted by number; empty when the folder has none or cannot be read.
-std::vector<AuditFileName> list_audit_files(const std::filesystem::path& audit_folder);
+// audit-000001.jsonl, ... sorted by number.
+tl::expected<std::vector<NumberedFile>, std::string> list_audit_files(
+    const std::filesystem::path& audit_folder);
 
 // `given` itself, or given/audit when only that holds audit files: people name either.
 std::filesystem::path audit_folder_of(const std::filesystem::path& given);

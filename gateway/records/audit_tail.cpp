@@ -67,7 +67,7 @@ void add_request_lines(const std::filesystem::path& file, std::vector<UnendedReq
 }  // namespace
 
 tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
-    std::span<const AuditFileName> files, const std::filesystem::path& requests_file) {
+    std::span<const NumberedFile> files, const std::filesystem::path& requests_file) {
   const std::size_t earliest = files.size() - std::min(files.size(), kMaxTailFiles);
   std::optional<std::uint64_t> from;
   std::size_t first = files.size();
@@ -118,10 +118,10 @@ tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
 }
 
 tl::expected<std::vector<std::string>, std::string> unlisted_ends(
-    std::span<const AuditFileName> files, const std::filesystem::path& state_dir) {
+    std::span<const NumberedFile> files, const std::filesystem::path& state_dir) {
   std::deque<std::string> ends;
   // The last file may have begun a moment ago.
-  for (const AuditFileName& file : files.last(std::min<std::size_t>(files.size(), 2))) {
+  for (const NumberedFile& file : files.last(std::min<std::size_t>(files.size(), 2))) {
     const auto keep = [&ends](std::string_view line, const auto&) {
       const std::string_view kind = subject_of(line).kind;
       if (kind == "ended" || kind == "refused") ends.emplace_back(line);
@@ -141,9 +141,11 @@ tl::expected<std::vector<std::string>, std::string> unlisted_ends(
     if (is_listed) listed = std::max(listed, found->second + 1);
     return true;
   };
-  const std::string last_full = numbered_name("requests", last_number(state_dir, "requests"));
-  for (const std::string& name : {last_full, std::string("requests.jsonl")}) {
-    static_cast<void>(each_line(state_dir / name, see, kMaxUnlistedBytes));  // it may not be there
+  const auto full = numbered_files(state_dir, "requests");
+  if (!full) return tl::unexpected(full.error());
+  const std::filesystem::path current = state_dir / "requests.jsonl";
+  for (const auto& path : {full->empty() ? current : full->back().path, current}) {
+    static_cast<void>(each_line(path, see, kMaxUnlistedBytes));  // it may not be there
   }
   if (listed == 0) return std::vector<std::string>();
   const auto first = ends.begin() + static_cast<std::ptrdiff_t>(listed);

@@ -44,13 +44,13 @@ inline constexpr std::size_t kMaxTailRequests = 16'384;  // many times what a se
 // kMaxTailBytes are searched.
 inline constexpr std::uint64_t kMaxTailBytes = 16 << 20;
 tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
-    std::span<const AuditFileName> files, const std::filesystem::path& requests_file);
+    std::span<const NumberedFile> files, const std::filesystem::path& requests_file);
 
 inline constexpr std::size_t kMaxUnlisted = LineWriter::kBatchLines;
 inline constexpr std::uint64_t kMaxUnlistedBytes = 4 << 20;
 
 // The `ended` and `refused` records that have no line in state_dir/requests.jsonl, in their order.
 tl::expected<std::vector<std::string>, std::string> unlisted_ends(
-    std::span<const AuditFileName> files, const std::filesystem::path& state_dir);
+    std::span<const NumberedFile> files, const std::filesystem::path& state_dir);
 
 }  // namespace turnstile::gateway

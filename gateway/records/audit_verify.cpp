@@ -19,13 +19,15 @@ namespace fs = std::filesystem;
 class Verifier {
  public:
   tl::expected<AuditReport, std::string> run(const fs::path& folder) {
-    const std::vector<AuditFileName> files = list_audit_files(folder);
+    auto listed = list_audit_files(folder);
+    if (!listed) return tl::unexpected(std::move(listed).error());
+    const std::vector<NumberedFile> files = *std::move(listed);
     if (files.empty()) {
       return tl::unexpected(folder.string() +
                             ": there is no audit log here; name the audit folder or a state_dir.");
     }
     std::uint64_t expected_number = 1;
-    for (const AuditFileName& file : files) {
+    for (const NumberedFile& file : files) {
       path_ = file.path;
       line_ = 0;
       if (file.number != expected_number) report_missing_files(expected_number, file.number);

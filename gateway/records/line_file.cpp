@@ -18,13 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether the file's last byte is something else than a line feed: a crash or a full disk left part
-// of a line.
-bool ends_in_a_line(int descriptor, std::uint64_t bytes) {
-  char last = '\n';
-  const bool is_read = bytes > 0 && ::pread(descriptor, &last, 1,
-                                            static_cast<off_t>(bytes - 1)) == 1;
-  return is_read && last != '\n';
+bool is_same(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 // The end of the last line that starts before the file is full; at least one line.
@@ -52,23 +47,36 @@ std::optional<std::uint64_t> number_of(const std::string& file_name, const std::
   return number;
 }
 
-std::uint64_t last_number(const fs::path& folder, const std::string& name) {
-  std::uint64_t last = 0;
+tl::expected<std::vector<NumberedFile>, std::string> numbered_files(const fs::path& folder,
+                                                                    const std::string& name) {
+  std::vector<NumberedFile> files;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto number = number_of(entry.path().filename().string(), name);
-    if (number) last = std::max(last, *number);
+  for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    const auto number = number_of(at->path().filename().string(), name);
+    if (number) files.push_back({*number, at->path()});
   }
-  return last;
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return tl::unexpected(folder.string() + ": the folder cannot be listed: " + error.message() +
+                          ".");
+  }
+  std::ranges::sort(files, {}, &NumberedFile::number);
+  return files;
 }
 
 LineFile::~LineFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  leave();
+  if (folder_ >= 0) ::close(folder_);
 }
 
-fs::path LineFile::path() const {
-  return settings_.folder / (settings_.number ? numbered_name(settings_.name, *settings_.number)
-                                              : settings_.name + ".jsonl");
+void LineFile::leave() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+std::string LineFile::file_name() const {
+  return settings_.number ? numbered_name(settings_.name, *settings_.number)
+                          : settings_.name + ".jsonl";
 }
 
 tl::expected<void, std::string> LineFile::failure(const char* what) const {
@@ -86,17 +94,32 @@ tl::expected<void, std::string> make_private_folder(const fs::path& folder) {
 tl::expected<void, std::string> LineFile::open(const LineFileSettings& settings) {
   settings_ = settings;
   if (auto made = make_private_folder(settings_.folder); !made) return made;
+  folder_ = ::open(settings_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0) return failure("its folder cannot be opened");
   return open_current();
 }
 
 tl::expected<void, std::string> LineFile::open_current() {
-  descriptor_ = ::open(path().c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  constexpr int kFlags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC;
+  descriptor_ = ::openat(folder_, file_name().c_str(), kFlags, 0600);
   if (descriptor_ < 0) return failure("the file cannot be opened for writing");
+  auto found = find_end();
+  if (!found) leave();
+  return found;
+}
+
+tl::expected<void, std::string> LineFile::find_end() {
   struct stat status {};
-  bytes_ = ::fstat(descriptor_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
-  sync_folder(settings_.folder);
+  char last = '\n';
+  bool is_known = ::fstat(descriptor_, &status) == 0;
+  if (is_known) bytes_ = static_cast<std::uint64_t>(status.st_size);
+  if (is_known && bytes_ > 0) {
+    is_known = ::pread(descriptor_, &last, 1, static_cast<off_t>(bytes_ - 1)) == 1;
+  }
+  if (!is_known) return failure("the end of the file cannot be read");
+  ::fsync(folder_);
   // The next line begins a line of its own; the torn one stays as what a reader can see and skip.
-  if (!is_in_line_ && ends_in_a_line(descriptor_, bytes_)) {
+  if (!is_in_line_ && last != '\n') {
     if (::write(descriptor_, "\n", 1) != 1) return failure("its torn last line cannot be ended");
     ++bytes_;
   }
@@ -105,16 +128,19 @@ tl::expected<void, std::string> LineFile::open_current() {
 
 tl::expected<void, std::string> LineFile::rotate() {
   if (const auto synced = sync(); !synced) return synced;
-  const fs::path full = path();
   if (settings_.number) {
     ++*settings_.number;
   } else {
-    const std::uint64_t number = last_number(settings_.folder, settings_.name) + 1;
-    const fs::path renamed = settings_.folder / numbered_name(settings_.name, number);
-    if (::rename(full.c_str(), renamed.c_str()) != 0) return failure("the file cannot be renamed");
+    // A number that is taken would replace the records of that file.
+    const auto files = numbered_files(settings_.folder, settings_.name);
+    if (!files) return tl::unexpected(files.error());
+    const std::uint64_t number = files->empty() ? 1 : files->back().number + 1;
+    const std::string renamed = numbered_name(settings_.name, number);
+    if (::renameat(folder_, file_name().c_str(), folder_, renamed.c_str()) != 0) {
+      return failure("the file cannot be renamed");
+    }
   }
-  ::close(descriptor_);
-  descriptor_ = -1;
+  leave();
   return open_current();
 }
 
@@ -148,6 +174,39 @@ tl::expected<void, std::string> LineFile::write(std::string& lines) {
 tl::expected<void, std::string> LineFile::sync() {
   if (descriptor_ >= 0 && ::fdatasync(descriptor_) != 0) return failure("records cannot be synced");
   return {};
+}
+
+tl::expected<std::string, std::string> LineFile::follow() {
+  struct stat ours {};
+  struct stat there {};
+  if (::fstat(folder_, &ours) != 0 || ::stat(settings_.folder.c_str(), &there) != 0) {
+    return tl::unexpected(settings_.folder.string() + ": the folder cannot be found: " +
+                          std::strerror(errno) + "; put it back, or start the server again.");
+  }
+  // In another one somebody may write whom the lock on ours does not keep out.
+  if (!is_same(ours, there)) {
+    return tl::unexpected(settings_.folder.string() +
+                          ": is another folder than the one in which this server writes its "
+                          "records; put that one back, or start the server again.");
+  }
+  if (descriptor_ < 0) return std::string();
+  const std::string name = file_name();
+  if (::fstat(descriptor_, &ours) != 0) return tl::unexpected(failure("is lost").error());
+  const bool is_there = ::fstatat(folder_, name.c_str(), &there, 0) == 0;
+  if (!is_there && errno != ENOENT) {
+    return tl::unexpected(failure("the file cannot be looked at").error());
+  }
+  if (is_there && is_same(ours, there)) return std::string();
+
+  ::fdatasync(descriptor_);  // it may only have been moved
+  leave();
+  std::string told = path().string() + ": the file was removed or moved away; ";
+  if (settings_.number) ++*settings_.number;
+  if (const auto opened = open_current(); !opened) return tl::unexpected(opened.error());
+  told += settings_.number ? "records go on in " + file_name() + "; put the file back: without it "
+                                 "'turnstile audit verify' finds records missing"
+                           : std::string("a new one is begun");
+  return told;
 }
 
 }  // namespace turnstile::gateway

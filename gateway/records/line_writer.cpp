@@ -71,6 +71,8 @@ struct LineWriter::State {
   void run();
   void sleep_until(policy::Instant deadline);
   void take_lines();
+  bool follow();
+  bool write_all();
   bool write_pending();
   bool sync();
 };
@@ -148,16 +150,16 @@ void LineWriter::State::run() {
   policy::Instant next_sync = clock.now() + kSyncPeriod;
   for (;;) {
     const bool stopping = is_stopping;  // read before the queue: nothing is enqueued after it
-    do {
-      if (pending_bytes == 0) take_lines();
-      if (!write_pending()) break;
-    } while (pending_bytes != 0 || queued_lines != 0);
-
-    const bool sync_now = wants_sync.exchange(false) || stopping || clock.now() >= next_sync;
-    if (!is_failing && sync_now && synced != taken) {
-      sync();
+    const bool sync_now =
+        wants_sync.exchange(false) || stopping || is_failing || clock.now() >= next_sync;
+    // With each sync, and before the first lines after it.
+    const bool is_in_place = (!sync_now && synced != taken) || follow();
+    bool is_kept = write_all();
+    if (is_kept && sync_now && synced != taken) {
+      is_kept = sync();
       next_sync = clock.now() + kSyncPeriod;
     }
+    is_failing = !is_kept || (!is_in_place && !stopping);
     if (stopping) break;
     if (is_failing) {
       sleep_until(clock.now() + kRetryPeriod);
@@ -199,6 +201,29 @@ void LineWriter::State::take_lines() {
   queued_lines -= count;
 }
 
+// Whether the files are where records are looked for. Where their folder is not, what had begun is
+// still written, into the folder that was moved.
+bool LineWriter::State::follow() {
+  bool ok = true;
+  for (LineFile& file : files) {
+    const auto told = file.follow();
+    if (told && !told->empty()) log_warning(*told);
+    if (told) continue;
+    if (ok && !is_failing) log_error(told.error());
+    ok = false;
+  }
+  return ok;
+}
+
+bool LineWriter::State::write_all() {
+  bool ok = true;
+  while (ok && (pending_bytes != 0 || queued_lines != 0)) {
+    if (pending_bytes == 0) take_lines();
+    ok = write_pending();
+  }
+  return ok;
+}
+
 bool LineWriter::State::write_pending() {
   bool ok = true;
   for (std::size_t i = 0; i < pending.size(); ++i) {
@@ -210,7 +235,6 @@ bool LineWriter::State::write_pending() {
     ok = false;
     if (!is_failing) log_error(written.error());
   }
-  is_failing = !ok;
   return ok;
 }
 
@@ -218,7 +242,6 @@ bool LineWriter::State::sync() {
   const auto result = files[static_cast<std::size_t>(LineStream::Audit)].sync();
   if (!result) {
     if (!is_failing) log_error(result.error());
-    is_failing = true;
     return false;
   }
   synced = taken;

@@ -8,7 +8,8 @@
 //   audit/audit-000001.jsonl, audit/audit-000002.jsonl, ...      numbered from the start
 //   requests.jsonl, events.jsonl      renamed to requests-000001.jsonl, ... when full
 //
-// Nothing is dropped, and write() never waits. When the disk refuses, or is so slow that the queue
+// Nothing is dropped, and write() never waits. When the disk refuses, or somebody moves the folder
+// away (line_file.h says what comes of a single file), or the disk is so slow that the queue
 // passes its high mark, is_writable() turns false: the spine then begins no request (503
 // audit_unavailable) and strangers are only counted, so that what still comes is bounded by what
 // had begun, three lines for each open request. The writer tries again each second.

@@ -96,12 +96,16 @@ ExitCode run(const AuditShowOptions& options, Surroundings around) {
   const auto config = config_of_verb(options.config, {}, around.err);
   if (!config) return config.error();
   const auto files = list_audit_files(config->server.state_dir / "audit");
-  if (files.empty()) {
+  if (!files) {
+    around.err << policy::plain_text(files.error()) << '\n';
+    return ExitCode::Environment;
+  }
+  if (files->empty()) {
     around.err << policy::plain_text((config->server.state_dir / "audit").string())
                << ": there is no audit log here; name another --config, or serve first.\n";
     return ExitCode::Environment;
   }
-  for (const AuditFileName& file : files) {
+  for (const NumberedFile& file : *files) {
     const auto read = each_line(file.path, [&](LineReader::Next, std::string_view line) {
       json::error_code error;
       const json::value record = json::parse(json::string_view(line.data(), line.size()), error);

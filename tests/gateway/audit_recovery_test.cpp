@@ -301,7 +301,7 @@ TEST(AuditRecovery, CheckpointsSayHowFarBackToRead) {
     busy(audit);
   });
   const auto found = [&] {
-    const auto files = list_audit_files(machine.state / "audit");
+    const auto files = list_audit_files(machine.state / "audit").value();
     return unended_requests(files, machine.state / "requests.jsonl").value().size();
   };
   EXPECT_EQ(found(), 1U);
@@ -322,7 +322,7 @@ TEST(AuditRecovery, AtMostTheLastFilesAreRead) {
   Machine machine;
   machine.run([&](AuditLog& audit) { audit.admitted(admitted_record(machine.clock, "lost")); });
   const auto found = [&] {
-    const auto files = list_audit_files(machine.state / "audit");
+    const auto files = list_audit_files(machine.state / "audit").value();
     return unended_requests(files, machine.state / "requests.jsonl").value().size();
   };
   for (std::size_t i = 2; i <= kMaxTailFiles + 1; ++i) {

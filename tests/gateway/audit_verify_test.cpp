@@ -1,8 +1,10 @@
 #include "gateway/records/audit_verify.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -284,6 +286,54 @@ TEST(AuditFolder, ADamagedEndIsNotContinued) {
   const auto start = open_audit_folder(state.path());
   ASSERT_FALSE(start);
   EXPECT_NE(start.error().find("turnstile audit verify"), std::string::npos);
+}
+
+// A process that may do everything, as in a container, for once may not.
+class OneOfMany {
+ public:
+  OneOfMany() : is_now_(::geteuid() == 0 && ::seteuid(65'534) == 0) {}
+  ~OneOfMany() {
+    if (is_now_ && ::seteuid(0) != 0) std::abort();
+  }
+  OneOfMany(const OneOfMany&) = delete;
+  OneOfMany& operator=(const OneOfMany&) = delete;
+
+ private:
+  bool is_now_;
+};
+
+// Each of them was taken for an empty one, and the chain began a second time, in the same file.
+TEST(AuditFolder, AFolderOrFileThatCannotBeReadIsNotAnEmptyOne) {
+  TempFolder state;
+  fs::create_directory(state / "audit");
+  const fs::path file = state.write("audit/audit-000001.jsonl", joined(good_lines(2)));
+  fs::permissions(state.path(), fs::perms::all);
+  const auto sentence = [&] {
+    const OneOfMany rights;
+    const auto start = open_audit_folder(state.path());
+    return start ? std::to_string(start->head.seq) : start.error();
+  };
+  fs::permissions(state / "audit", fs::perms::all);
+  fs::permissions(file, fs::perms::all);
+  EXPECT_EQ(sentence(), "2");
+  fs::permissions(file, fs::perms::owner_write);
+  EXPECT_EQ(sentence(), file.string() + ": the file cannot be read: Permission denied.");
+  fs::permissions(file, fs::perms::all);
+  fs::permissions(state / "audit", fs::perms::owner_write | fs::perms::owner_exec |
+                                       fs::perms::others_write | fs::perms::others_exec);
+  EXPECT_EQ(sentence(),
+            (state / "audit").string() + ": the folder cannot be listed: Permission denied.");
+  {
+    const OneOfMany rights;
+    const auto lock = lock_audit_folder(state.path());
+    ASSERT_FALSE(lock);
+    EXPECT_EQ(lock.error(),
+              (state / "audit").string() + ": the folder cannot be opened: Permission denied.");
+    const auto report = verify_audit(state / "audit");
+    ASSERT_FALSE(report);
+    EXPECT_NE(report.error().find("cannot be listed"), std::string::npos);
+  }
+  fs::permissions(state / "audit", fs::perms::owner_all);
 }
 
 // Two servers with one state_dir each numbered their own records: the chain broke at once.

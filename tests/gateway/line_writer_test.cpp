@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "gateway/records/audit.h"
 #include "gateway/records/audit_verify.h"
@@ -235,6 +237,114 @@ TEST(LineFile, ALineAfterATornOneStandsAlone) {
     ASSERT_TRUE(file.write(lines));
   }
   EXPECT_EQ(folder.read("requests.jsonl"), "{\"a\":1}\n{\"b\":\n{\"c\":1}\n{\"c\":1}\n");
+}
+
+// A log of four records and a checkpoint. `act`, after the second record, is what somebody does to
+// the files of a running server.
+AuditReport report_after(TempFolder& state, const std::function<void()>& act) {
+  auto start = open_audit_folder(state.path());
+  EXPECT_TRUE(start) << start.error();
+  auto writer = LineWriter::open({state.path(), start->file_number});
+  EXPECT_TRUE(writer) << writer.error();
+  ManualClock clock;
+  AuditLog audit(clock, **writer, *std::move(start));
+  const auto add = [&] {
+    audit.key("anna", "lab", "added");
+    (*writer)->write(LineStream::Requests, "request\n");
+    EXPECT_TRUE((*writer)->flush());
+  };
+  add();
+  add();
+  act();
+  add();
+  add();
+  audit.close();
+  EXPECT_EQ((*writer)->close(), 0U);
+  return verify_audit(state.path()).value_or(AuditReport{});
+}
+
+// The writer went on into the file that nobody could find any more: records were lost without a
+// word, and the log began anew at the next start, whole by itself.
+TEST(LineWriter, AFileThatIsRemovedWhileItIsWrittenIsMissed) {
+  TempFolder state;
+  const AuditReport report = report_after(state, [&] {
+    fs::remove(state / "audit/audit-000001.jsonl");
+    fs::remove(state / "requests.jsonl");
+  });
+  ASSERT_EQ(report.problems.size(), 2U);
+  EXPECT_NE(report.problems[0].what.find("audit file 1"), std::string::npos);
+  EXPECT_NE(report.problems[1].what.find("record 3 where 1 should be"), std::string::npos);
+  EXPECT_EQ(report.files, 1U);
+  EXPECT_EQ(state.read("requests.jsonl"), "request\nrequest\n");
+}
+
+TEST(LineWriter, AFileThatIsMovedAwayWhileItIsWrittenCanBePutBack) {
+  TempFolder state;
+  report_after(state, [&] { fs::rename(state / "audit/audit-000001.jsonl", state / "aside"); });
+  fs::rename(state / "aside", state / "audit/audit-000001.jsonl");
+  const auto report = verify_audit(state.path());
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->problems.empty()) << to_string(report->problems.front());
+  EXPECT_EQ(report->files, 2U);
+  EXPECT_EQ(report->last_seq, 5U);
+}
+
+TEST(LineWriter, AFolderThatIsMovedAwayStopsWhatIsNewUntilItIsPutBack) {
+  TempFolder state;
+  auto writer = LineWriter::open({.state_dir = state.path()});
+  ASSERT_TRUE(writer) << writer.error();
+  (*writer)->write(LineStream::Audit, "a\n");
+  ASSERT_TRUE((*writer)->flush());
+  for (const bool has_other : {false, true}) {
+    fs::rename(state / "audit", state / "moved");
+    if (has_other) fs::create_directory(state / "audit");
+    (*writer)->write(LineStream::Audit, "b\n");
+    while ((*writer)->is_writable()) std::this_thread::yield();
+    if (has_other) fs::remove(state / "audit");
+    fs::rename(state / "moved", state / "audit");
+    while (!(*writer)->is_writable()) std::this_thread::yield();
+  }
+  EXPECT_EQ((*writer)->close(), 0U);
+  EXPECT_EQ(state.read("audit/audit-000001.jsonl"), "a\nb\nb\n") << "what had begun is written";
+}
+
+// No file can be opened any more.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &old_);
+    rlimit limit = old_;
+    limit.rlim_cur = 0;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &old_); }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+
+ private:
+  rlimit old_{};
+};
+
+// With the first number, the records of an earlier file would have been replaced.
+TEST(LineFile, AFolderThatCannotBeListedIsNotOneWithoutFiles) {
+  TempFolder folder;
+  folder.write("requests-000001.jsonl", "old\n");
+  LineFile file;
+  ASSERT_TRUE(file.open({folder.path(), "requests", std::nullopt, 4}));
+  std::string lines = "full\nmore\n";
+  {
+    const NoDescriptors none;
+    const auto listed = numbered_files(folder.path(), "requests");
+    ASSERT_FALSE(listed);
+    EXPECT_EQ(listed.error(),
+              folder.path().string() + ": the folder cannot be listed: Too many open files.");
+    EXPECT_FALSE(file.write(lines));
+  }
+  EXPECT_TRUE(file.write(lines));
+  EXPECT_EQ(folder.read("requests-000001.jsonl"), "old\n");
+  EXPECT_EQ(folder.read("requests-000002.jsonl"), "full\n");
+  EXPECT_EQ(folder.read("requests.jsonl"), "more\n");
+  EXPECT_TRUE(numbered_files(folder / "none", "requests").value().empty());
 }
 
 TEST(LineFile, NumbersOfFileNamesAreReadStrictly) {
