@@ -5,8 +5,9 @@
 // Not a record: what must be kept goes to events.jsonl, requests.jsonl or the audit log. A text
 // never holds a prompt, a completion or a key.
 //
-// Thread: any; one write() a line, so lines of several threads do not mix. A standard error that
-// is closed or full is ignored.
+// Thread: any; lines of several threads do not mix, and nobody waits for who reads them: a line
+// that standard error does not take at once is dropped, and the next one that it takes stands
+// behind a line that says how many were. A standard error that is closed is ignored.
 #pragma once
 
 #include <string_view>
