@@ -58,6 +58,11 @@ void check_models(ConfigDraft& draft) {
       draft.fail("models.name", "must not be longer than " + std::to_string(kMaxModelNameBytes) +
                                     " bytes, as in policies.");
     }
+    if (model.name.empty() && model.path.stem().string().size() > kMaxModelNameBytes) {
+      draft.fail("models.path", "gives the model a name of more than " +
+                                    std::to_string(kMaxModelNameBytes) +
+                                    " bytes: set models.name (--served-model-name).");
+    }
     if (model.path.empty()) {
       draft.fail("models.path", "is missing: name the GGUF file of the model.");
     }

@@ -1,5 +1,7 @@
 #include "gateway/config/config_values.h"
 
+#include <simdjson.h>
+
 #include "gateway/config/quantity.h"
 #include "policy/plain_text.h"
 #include "policy/quantity.h"
@@ -21,7 +23,9 @@ bool is_in(std::uint64_t value, Range range) { return value >= range.least && va
 }  // namespace
 
 Assigned assign_address(std::string_view text, ListenAddress& field) {
-  auto address = parse_listen_address(text);
+  std::string checked;
+  if (const Assigned is_text = assign_text(text, checked); !is_text) return is_text;
+  auto address = parse_listen_address(checked);
   if (!address) return fail(std::move(address).error());
   field = *std::move(address);
   return {};
@@ -84,6 +88,7 @@ Assigned assign_boolean(std::string_view text, bool& field) {
 }
 
 Assigned assign_text(std::string_view text, std::string& field) {
+  if (!simdjson::validate_utf8(text.data(), text.size())) return fail("must be UTF-8.");
   if (policy::plain_text(text) != text) return fail("must not hold control characters.");
   field = text;
   return {};

@@ -25,7 +25,8 @@ Assigned assign_duration(std::string_view text, Milliseconds& field, Range ms);
 Assigned assign_size(std::string_view text, std::size_t& field, Range bytes);
 Assigned assign_count(std::string_view text, std::uint32_t& field, Range range);
 Assigned assign_boolean(std::string_view text, bool& field);
-// Without control characters: a path would end at the first zero, and terminals would obey a name.
+// UTF-8 without control characters: names stand in JSON and in metrics, a path would end at the
+// first zero, and terminals would obey a name.
 Assigned assign_text(std::string_view text, std::string& field);
 Assigned assign_audit_mode(std::string_view text, AuditMode& field);
 

@@ -264,6 +264,16 @@ TEST(Config, FlagErrorsNameTheFlag) {
             (std::vector<std::string>{
                 "--served-model-name: error: must not hold control characters.",
                 "--keys: error: must not hold control characters."}));
+  // They stood in every answer, metric and record, which were no UTF-8 either.
+  for (const char* bytes : {"a\xff", "\xed\xa0\x80", "\xc0\xaf", "\xe2\x82"}) {
+    const std::string socket = std::string("unix:") + bytes;
+    EXPECT_EQ(errors_of("", {{"--served-model-name", "models.name", bytes},
+                             {"--admin-listen", "server.admin_listen", socket},
+                             {"MODEL", "models.path", bytes}}),
+              (std::vector<std::string>{"MODEL: error: must be UTF-8.",
+                                        "--served-model-name: error: must be UTF-8.",
+                                        "--admin-listen: error: must be UTF-8."}));
+  }
   EXPECT_EQ(errors_of("", {{"--state-dir", "server.state_dir", ""}}),
             (std::vector<std::string>{"--state-dir: error: server.state_dir must not be empty."}));
   EXPECT_EQ(errors_of("", {{"--speculative-config", "models.speculative_config", "5"},
@@ -288,6 +298,17 @@ TEST(Config, AModelNameIsBounded) {
       errors_of("[[models]]\npath = \"m.gguf\"\nname = \"" + std::string(129, 'm') + "\"\n");
   ASSERT_EQ(in_file.size(), 1U);
   EXPECT_TRUE(in_file[0].starts_with("t.toml:3:8: error: models.name must not be")) << in_file[0];
+  const auto of_path = [](const std::string& stem, const std::string& name) {
+    CommandLineOverrides flags{{"MODEL", "models.path", "folder/" + stem + ".gguf"}};
+    if (!name.empty()) flags.push_back({"--served-model-name", "models.name", name});
+    return errors_of("", flags);
+  };
+  EXPECT_TRUE(of_path(std::string(128, 'm'), "").empty());
+  EXPECT_TRUE(of_path(std::string(129, 'm'), "short").empty());
+  EXPECT_EQ(of_path(std::string(129, 'm'), ""),
+            (std::vector<std::string>{
+                "MODEL: error: models.path gives the model a name of more than 128 bytes: set "
+                "models.name (--served-model-name)."}));
 }
 
 TEST(Config, AVllmLineCarriesOverWithAWarningWhereNothingHappens) {
