@@ -379,6 +379,8 @@ TEST(SpeculativeConfig, SaysWhatIsWrong) {
       {R"({"method":"ngram","num_speculative_tokens":1,)"
        R"("prompt_lookup_min":4,"prompt_lookup_max":3})",
        "has a prompt_lookup_min above"},
+      {R"({"num_speculative_tokens":1,"method":"ngram","num_speculative_tokens":2})",
+       "says num_speculative_tokens twice"},
       {R"({"method":"ngram","num_speculative_tokens":1,"temperature":1})",
        "does not know 'temperature'"},
   };
