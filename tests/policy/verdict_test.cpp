@@ -54,6 +54,17 @@ TEST(Verdict, SentenceNamesLimitAndOwner) {
             "The token budget is used up: the limit per minute is 60000 (team/lab).");
 }
 
+// Three choices for each of two prompts: the client sent n = 3.
+TEST(Verdict, SentenceOfChoicesSaysThatPromptsCount) {
+  Refusal refusal;
+  refusal.code = RefusalCode::InvalidValue;
+  refusal.param = "n";
+  refusal.scope = "engine";
+  refusal.asked = 6;
+  refusal.limit = 4;
+  EXPECT_EQ(sentence(refusal), "n times the prompts is 6, above the limit of 4 (engine).");
+}
+
 TEST(Verdict, JitterAddsUpToAQuarterAndNeverSubtracts) {
   const Duration wait = seconds(8);
   std::set<Duration> seen;
