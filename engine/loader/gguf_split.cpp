@@ -90,16 +90,19 @@ tl::expected<GgufFile, LoadError> GgufSplit::join(std::vector<GgufFile> parts) {
     const std::uint64_t said_count = parts[i].get_uint(kCount).value_or(1);
     if (said_number != i || said_count != count) {
       return error_at(part_of(i + 1, count),
-                      "says that it is part " + std::to_string(said_number) + " (from 0) of " +
-                          std::to_string(said_count) + "; the parts belong to different models");
+                      "says that it is " + part_of(said_number + 1, said_count) +
+                          "; it has another part's name, or belongs to another model");
     }
     tensor_count += parts[i].tensors_.size();
   }
-  const auto stated = parts[0].get_uint(kTensorCount);
-  if (stated && *stated != tensor_count) {
-    return error_at("key split.tensors.count", "is " + std::to_string(*stated) +
-                                                   " but the parts hold " +
-                                                   std::to_string(tensor_count) + " tensors");
+  if (parts[0].has_key(kTensorCount)) {
+    const auto stated = parts[0].require_uint(kTensorCount);
+    if (!stated) return tl::unexpected(stated.error());
+    if (*stated != tensor_count) {
+      return error_at("key split.tensors.count", "is " + std::to_string(*stated) +
+                                                     " but the parts hold " +
+                                                     std::to_string(tensor_count) + " tensors");
+    }
   }
   if (tensor_count > GgufLimits::kMaxTensors) {
     return error_at("file", "has " + std::to_string(tensor_count) +
