@@ -42,7 +42,10 @@ struct Tail {
   std::uint64_t file_bytes = 0;
 };
 
-// The last bytes of the file, enough for the last whole line and a torn one after it. A file that
+// More than a second of records, which a power cut may leave as zeros, some of them or all.
+constexpr std::uint64_t kMaxTailRead = 16 << 20;
+
+// The last bytes of the file, enough for the last whole line and what stands after it. A file that
 // cannot be read is an error: taken for an empty one, the chain would begin a second time.
 tl::expected<Tail, std::string> read_tail(const fs::path& path) {
   const auto cannot_be_read = [&path] {
@@ -53,7 +56,7 @@ tl::expected<Tail, std::string> read_tail(const fs::path& path) {
   if (file.descriptor < 0 || ::fstat(file.descriptor, &status) != 0) return cannot_be_read();
   if (!S_ISREG(status.st_mode)) return failure(path, "is not a regular file; move it away.");
   Tail tail{{}, static_cast<std::uint64_t>(status.st_size)};
-  const std::size_t wanted = std::min<std::uint64_t>(tail.file_bytes, 2 * kMaxAuditLineBytes);
+  const std::size_t wanted = std::min(tail.file_bytes, kMaxTailRead);
   tail.bytes.resize(wanted);
   std::size_t done = 0;
   while (done < wanted) {
@@ -67,7 +70,7 @@ tl::expected<Tail, std::string> read_tail(const fs::path& path) {
   return tail;
 }
 
-// Moves what follows the last line feed to a file of its own.
+// Moves what follows the last whole line to a file of its own.
 tl::expected<std::string, std::string> set_aside(const fs::path& path, std::uint64_t size,
                                                  std::string_view torn) {
   fs::path aside;
@@ -131,11 +134,16 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
     auto read = read_tail(path);
     if (!read) return tl::unexpected(std::move(read).error());
     const auto& [tail, size] = *read;
-    const std::size_t end = tail.rfind('\n');
+    // No record holds a zero: the line of one, and all after it, is what a power cut left.
+    const std::size_t zero = tail.find('\0');
+    const std::size_t end = tail.rfind('\n', zero);
     const std::string_view torn =
         std::string_view(tail).substr(end == std::string::npos ? 0 : end + 1);
     if (!torn.empty()) {
-      if (torn.size() > kMaxAuditLineBytes || files.back().number != start.file_number) {
+      const bool is_all_there = end != std::string::npos || tail.size() == size;
+      const bool is_cut =
+          zero != std::string::npos ? is_all_there : torn.size() <= kMaxAuditLineBytes;
+      if (!is_cut || files.back().number != start.file_number) {
         return failure(path, "does not end with a whole record; 'turnstile audit verify' tells "
                              "more. Move the audit folder away to start a new log.");
       }

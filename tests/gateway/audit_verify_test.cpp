@@ -266,6 +266,34 @@ TEST(AuditFolder, ATornTailIsMovedAsideAndRecorded) {
   EXPECT_TRUE(report->problems.empty() && report->notes.empty());
 }
 
+// A file system that puts off its writes may leave zeros of any length after a power cut, also
+// before a block that it wrote. A server did not start on those until somebody moved the folder.
+TEST(AuditFolder, ZerosOfAPowerCutAreMovedAside) {
+  const Lines lines = good_lines(5);
+  const std::string whole = joined(Lines(lines.begin(), lines.begin() + 3));
+  const std::string zeros(100'000, '\0');
+  for (const std::string& lost :
+       {std::string(1, '\0'), zeros, zeros + "\n", lines[3].substr(0, 40) + zeros,
+        zeros + lines[3].substr(40) + "\n" + lines[4] + "\n", std::string(3 << 20, '\0')}) {
+    TempFolder state;
+    fs::create_directory(state / "audit");
+    state.write("audit/audit-000001.jsonl", whole + lost);
+    const auto start = open_audit_folder(state.path());
+    ASSERT_TRUE(start) << start.error();
+    EXPECT_EQ(start->head.seq, 3U);
+    EXPECT_EQ(start->torn_tail, "audit-000001.torn-1");
+    EXPECT_EQ(state.read("audit/audit-000001.torn-1"), lost);
+    EXPECT_EQ(state.read("audit/audit-000001.jsonl"), whole);
+  }
+  TempFolder state;
+  fs::create_directory(state / "audit");
+  state.write("audit/audit-000001.jsonl", whole);
+  state.write("audit/audit-000002.jsonl", zeros);
+  const auto start = open_audit_folder(state.path());
+  ASSERT_TRUE(start) << start.error();
+  EXPECT_EQ(start->head.seq, 3U) << "a file of nothing but zeros: the one before it";
+}
+
 TEST(AuditFolder, AnEmptyLastFileGoesOnFromTheOneBefore) {
   TempFolder state;
   fs::create_directory(state / "audit");
