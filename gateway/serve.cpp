@@ -134,6 +134,9 @@ tl::expected<Prepared, ExitCode> prepare(const Config& config, std::ostream& err
   if (!policy) return tl::unexpected(policy.error());
   auto keys = read_keys(config, err);
   if (!keys) return tl::unexpected(keys.error());
+  if (auto listen = Listener::check(config.server.admin_listen, "admin_listen"); !listen) {
+    return tl::unexpected(environment_fault(err, listen.error()));
+  }
   auto admin = AdminAccess::load(config.server);
   if (!admin) return tl::unexpected(environment_fault(err, admin.error()));
   Prepared prepared{std::move(policy->rules), std::move(policy->sha256), std::move(*keys),

@@ -39,6 +39,14 @@ class Socket {
 
 std::string failure(std::string_view setting, const ListenAddress& address, int error) {
   std::string text = "cannot listen on " + address.text() + ": " + std::strerror(error);
+  if (error == EADDRINUSE && address.is_unix()) {
+    struct stat status{};
+    const bool is_socket =
+        ::lstat(address.unix_path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+    return text + (is_socket ? "; another program listens there: stop that, or give "
+                             : "; it is there and no socket: remove it, or give ") +
+           std::string(setting) + " another path";
+  }
   text += error == EADDRINUSE
               ? "; another program uses it: stop that, or give " + std::string(setting) +
                     " another port"
@@ -150,6 +158,18 @@ bool is_exhaustion(int error) {
 }
 
 }  // namespace
+
+tl::expected<void, std::string> Listener::check(const ListenAddress& address,
+                                                std::string_view setting) {
+  if (!address.is_unix()) return {};
+  const auto failed = [&](int error) { return tl::unexpected(failure(setting, address, error)); };
+  const std::string folder = address.unix_path.parent_path().string();
+  if (address.unix_path.string().size() >= sizeof sockaddr_un{}.sun_path) {
+    return failed(ENAMETOOLONG);
+  }
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) return failed(errno);
+  return {};
+}
 
 tl::expected<std::unique_ptr<Listener>, std::string> Listener::open(
     EventLoop& loop, const ListenAddress& address, std::string_view setting) {

@@ -29,6 +29,9 @@ class Listener final : private FdEvents {
   static tl::expected<std::unique_ptr<Listener>, std::string> open(EventLoop& loop,
                                                                    const ListenAddress& address,
                                                                    std::string_view setting);
+  // What is wrong with an address before anybody listens: a path where no socket can be made.
+  static tl::expected<void, std::string> check(const ListenAddress& address,
+                                               std::string_view setting);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;

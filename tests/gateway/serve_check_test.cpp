@@ -8,6 +8,8 @@
 #include <tuple>
 
 #include "gateway/config/config.h"
+#include "gateway/event_loop.h"
+#include "gateway/http/listener.h"
 #include "gateway/verbs/run.h"
 #include "tests/support/golden_files.h"
 #include "tests/support/manual_clock.h"
@@ -47,6 +49,38 @@ TEST(ServeCheck, SaysWhichKeysThePolicyDoesNotKnow) {
             std::string::npos) << err.str();
   EXPECT_EQ(err.str().find("key first"), std::string::npos) << err.str();
   EXPECT_NE(out.str().find("models.path = "), std::string::npos);
+}
+
+// `--check` passed them, and `serve` then spoke of another program and of ports.
+TEST(ServeCheck, APathWhereNoSocketCanBeIsRefusedInItsOwnWords) {
+  TempFolder folder;
+  ManualClock clock;
+  SeededRandom random(3);
+  std::ostringstream out;
+  std::ostringstream err;
+  const Surroundings around{out, err, clock, random};
+  ASSERT_EQ(run(InitOptions{folder / "home", tests::golden_path("tiny/llama/model.gguf")}, around),
+            ExitCode::Done);
+  auto config = load_config(folder / "home/turnstile.toml", {});
+  ASSERT_TRUE(config);
+  for (const auto& [path, why] : {std::pair{std::string(200, 's'), "File name too long"},
+                                  std::pair{std::string("none/admin.sock"), "No such file"}}) {
+    config->server.admin_listen.unix_path = folder / path;
+    err.str("");
+    EXPECT_EQ(check_serve(*config, around), ExitCode::Environment);
+    EXPECT_EQ(err.str().find("cannot listen on unix:" + (folder / path).string() + ": " + why), 0U)
+        << err.str();
+    EXPECT_NE(err.str().find("; check admin_listen"), std::string::npos) << err.str();
+  }
+  ListenAddress address;
+  address.unix_path = folder.write("file", "");
+  EventLoop loop(clock);
+  const auto listening = Listener::open(loop, address, "admin_listen");
+  ASSERT_FALSE(listening);
+  EXPECT_EQ(listening.error(),
+            "cannot listen on unix:" + address.unix_path.string() +
+                ": Address already in use; it is there and no socket: remove it, or give "
+                "admin_listen another path");
 }
 
 }  // namespace
