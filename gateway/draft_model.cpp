@@ -6,6 +6,7 @@
 #include "engine/block_table.h"
 #include "engine/loader/same_vocabulary.h"
 #include "engine/memory_text.h"
+#include "gateway/vanishing_file.h"
 
 namespace turnstile::gateway {
 
@@ -14,6 +15,7 @@ tl::expected<std::optional<engine::LoadedModel>, std::string> load_draft_model(
     std::optional<std::size_t> memory_bytes) {
   if (config.draft_model.empty()) return std::nullopt;
   const std::string path = config.draft_model.string();
+  const VanishingFile watched(path);
   if (memory_bytes) *memory_bytes -= std::min(*memory_bytes, model.weight_bytes);
   auto draft = engine::load_model(path, {.workers = model.model->workers(),
                                          .kernels = config.kernels,

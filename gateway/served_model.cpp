@@ -14,6 +14,7 @@
 #include "gateway/draft_model.h"
 #include "gateway/log.h"
 #include "gateway/memory_left.h"
+#include "gateway/vanishing_file.h"
 #include "policy/plain_text.h"
 
 namespace turnstile::gateway {
@@ -106,6 +107,7 @@ tl::expected<ServedModel, std::string> serve_loaded_model(const ModelConfig& con
 tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& config,
                                                          std::ostream& err) {
   const std::string path = config.path.string();
+  const VanishingFile watched(path);
   const int threads = config.threads > 0 ? static_cast<int>(config.threads) : usable_cores();
   const std::optional<std::size_t> memory = memory_left_bytes();
   auto loaded =

@@ -28,7 +28,7 @@
 // Thread:   immutable after construction; const use from any thread.
 // Errors:   LoadError with `where` = "byte 1234", "key general.alignment", "tensor output.weight".
 //           A file that another process truncates while it is mapped raises SIGBUS on access: a
-//           broken environment, not handled here.
+//           broken environment; the gateway says so (gateway/vanishing_file.h).
 // Cost:     O(header bytes + n log n) for n keys and tensors; tensor data is not touched.
 // Format:   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, little endian only.
 // Tests:    tests/engine/gguf_test.cpp (one corrupt file per rule, seeded bit flips, truncations),

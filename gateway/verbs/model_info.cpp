@@ -17,6 +17,7 @@
 #include "gateway/config/config.h"
 #include "gateway/memory_left.h"
 #include "gateway/served_model.h"
+#include "gateway/vanishing_file.h"
 #include "gateway/verbs/run.h"
 #include "policy/plain_text.h"
 
@@ -133,6 +134,7 @@ void print_memory(const engine::LlamaConfig& config, std::size_t weight_bytes, s
 // What a draft model needs beside all that, and whether it can be one.
 ExitCode print_draft(const std::string& path, const LoadedTokenizer& tokenizer,
                      Surroundings around) {
+  const VanishingFile watched(path);
   const auto file = engine::GgufFile::open(path);
   if (!file) {
     around.err << path << ": " << sentence(file.error()) << '\n';
@@ -172,6 +174,7 @@ void print_kernels(std::ostream& out) {
 }  // namespace
 
 ExitCode run(const ModelInfoOptions& options, Surroundings around) {
+  const VanishingFile watched(options.file);
   const auto file = engine::GgufFile::open(options.file.string());
   if (!file) {
     around.err << policy::plain_text(options.file.string()) << ": " << file.error().where << ": " << file.error().what
