@@ -199,8 +199,13 @@ bool is_open_to_others(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && (status.st_mode & 077U) != 0;
 }
 
-FolderLock::FolderLock(const fs::path& folder) : descriptor_(open_folder(folder)) {
-  if (descriptor_ >= 0) ::flock(descriptor_, LOCK_EX);
+tl::expected<FolderLock, std::string> FolderLock::take(const fs::path& folder) {
+  FolderLock lock;
+  lock.descriptor_ = open_folder(folder);
+  if (lock.descriptor_ < 0) return file_failure(folder, "the folder cannot be opened");
+  while (::flock(lock.descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return lock;
 }
 
 tl::expected<std::optional<FolderLock>, std::string> FolderLock::try_take(const fs::path& folder) {

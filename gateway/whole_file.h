@@ -65,9 +65,10 @@ bool is_open_to_others(const std::filesystem::path& path);
 // cannot be locked at all (some network file systems) it is not: the rename is still atomic.
 class FolderLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder);  // waits for the one who holds it
+  // Waits for the one who holds it. An error when the folder cannot be opened, as below.
+  static tl::expected<FolderLock, std::string> take(const std::filesystem::path& folder);
 
-  // Absent when somebody else holds it; an error when the folder cannot be opened.
+  // Absent when somebody else holds it.
   static tl::expected<std::optional<FolderLock>, std::string> try_take(
       const std::filesystem::path& folder);
 

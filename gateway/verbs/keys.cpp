@@ -132,7 +132,8 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
                 name_of(config->policy.pepper) + ": " + pepper.error());
   }
   const fs::path keys = real_path(config->policy.keys);
-  const FolderLock lock(keys.parent_path());
+  const auto lock = FolderLock::take(keys.parent_path());
+  if (!lock) return fail(around.err, ExitCode::Environment, lock.error());
   const auto text = read_whole_file(keys);
   if (!text) return fail(around.err, ExitCode::Environment, text.error() + init_remedy(keys));
   const std::string secret = make_secret(around.random);
@@ -204,7 +205,8 @@ ExitCode run(const KeysRevokeOptions& options, Surroundings around) {
   const auto config = config_of_verb(options.config, {}, around.err);
   if (!config) return config.error();
   const fs::path keys = real_path(config->policy.keys);
-  const FolderLock lock(keys.parent_path());
+  const auto lock = FolderLock::take(keys.parent_path());
+  if (!lock) return fail(around.err, ExitCode::Environment, lock.error());
   const auto text = read_whole_file(keys);
   if (!text) return fail(around.err, ExitCode::Environment, text.error());
   const auto edited = with_revoked(*text, options.id, options.now);

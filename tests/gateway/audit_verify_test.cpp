@@ -1,10 +1,8 @@
 #include "gateway/records/audit_verify.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -16,6 +14,7 @@
 #include "gateway/records/audit_line.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_lines.h"
+#include "tests/support/one_of_many.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
@@ -315,20 +314,6 @@ TEST(AuditFolder, ADamagedEndIsNotContinued) {
   ASSERT_FALSE(start);
   EXPECT_NE(start.error().find("turnstile audit verify"), std::string::npos);
 }
-
-// A process that may do everything, as in a container, for once may not.
-class OneOfMany {
- public:
-  OneOfMany() : is_now_(::geteuid() == 0 && ::seteuid(65'534) == 0) {}
-  ~OneOfMany() {
-    if (is_now_ && ::seteuid(0) != 0) std::abort();
-  }
-  OneOfMany(const OneOfMany&) = delete;
-  OneOfMany& operator=(const OneOfMany&) = delete;
-
- private:
-  bool is_now_;
-};
 
 // Each of them was taken for an empty one, and the chain began a second time, in the same file.
 TEST(AuditFolder, AFolderOrFileThatCannotBeReadIsNotAnEmptyOne) {

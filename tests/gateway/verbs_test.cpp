@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "gateway/records/audit.h"
 #include "gateway/keys/keys.h"
 #include "tests/support/manual_clock.h"
+#include "tests/support/one_of_many.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
@@ -296,6 +298,29 @@ TEST(KeysVerbs, MistakesAreNamedAndChangeNothing) {
   EXPECT_EQ(person.create("anna"), ExitCode::Environment);
   EXPECT_NE(person.err.find("turnstile init"), std::string::npos) << person.err;
   EXPECT_EQ(person.run(KeysListOptions{person.folder / "none.toml"}), ExitCode::Environment);
+}
+
+// Without it two edits at once could lose one another.
+TEST(KeysVerbs, AFolderThatCannotBeLockedIsNotEdited) {
+  Person person;
+  ASSERT_EQ(person.init(), ExitCode::Done) << person.err;
+  const fs::perms all = fs::perms::all;
+  fs::permissions(person.folder.path(), all);
+  for (const char* name : {".", "keys.toml", "pepper"}) {
+    ASSERT_TRUE(::geteuid() != 0 || ::chown((person.home() / name).c_str(), 65'534, 65'534) == 0);
+  }
+  fs::permissions(person.home(), fs::perms::owner_write | fs::perms::owner_exec);
+  const std::string before = person.folder.read("home/keys.toml");
+  {
+    const OneOfMany rights;
+    EXPECT_EQ(person.create("anna"), ExitCode::Environment);
+    EXPECT_NE(person.err.find("the folder cannot be opened: Permission denied"), std::string::npos)
+        << person.err;
+    EXPECT_EQ(person.run(KeysRevokeOptions{person.config(), "first", false}),
+              ExitCode::Environment);
+  }
+  fs::permissions(person.home(), all);
+  EXPECT_EQ(person.folder.read("home/keys.toml"), before);
 }
 
 TEST(PolicyCheck, ReportsEveryErrorWithItsPlace) {
