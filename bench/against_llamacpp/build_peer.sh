@@ -64,7 +64,8 @@ for variant in openmp own-pool; do
   echo "$peer/$variant/bin/llama-server"
 done
 
-# The source package leaves out the file that its build makes from git.
+# The source package leaves out the file that its build makes from git, and the script that makes it,
+# which Ninja runs all the same.
 ik=$peer/ik_llama_cpp_python-$second_version/vendor/ik_llama.cpp
 sources_of "$second_package" "$second_version"
 if [[ ! -f $ik/common/build-info.cpp ]]; then
@@ -74,6 +75,8 @@ char const *LLAMA_COMMIT = "$second_version";
 char const *LLAMA_COMPILER = "g++";
 char const *LLAMA_BUILD_TARGET = "native";
 EOF
+  mkdir -p "$ik/common/cmake"
+  : >>"$ik/common/cmake/build-info-gen-cpp.cmake"
 fi
 cmake -S "$ik" -B "$peer/ik" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON \
   -DBUILD_SHARED_LIBS=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_CURL=OFF \

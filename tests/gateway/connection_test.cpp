@@ -6,7 +6,6 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "gateway/http/tls_connection.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/memory_connection.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::tests {
@@ -334,15 +334,13 @@ TEST(TlsContext, ANewCertificateThatCannotBeReadIsTakenOnceItCan) {
   const auto path = wire.folder() / "cert.pem";
   std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) +
                                              std::chrono::seconds(2));
-  rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  rlimit none = before;
-  none.rlim_cur = 0;
-  ::setrlimit(RLIMIT_NOFILE, &none);
-  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Rejected);
-  const std::string error = wire.context().reload_error();
-  EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Unchanged) << "said once";
-  ::setrlimit(RLIMIT_NOFILE, &before);
+  std::string error;
+  {
+    const NoDescriptors none;
+    EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Rejected);
+    error = wire.context().reload_error();
+    EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Unchanged) << "said once";
+  }
   EXPECT_NE(error.find("Too many open files"), std::string::npos) << error;
   EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Applied);
   EXPECT_EQ(wire.context().reload_if_changed(), TlsContext::Reload::Unchanged);

@@ -1,7 +1,6 @@
 #include "gateway/keys/keys.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <chrono>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "gateway/whole_file.h"
 #include "tests/support/key_entries.h"
 #include "tests/support/manual_clock.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
@@ -221,21 +221,6 @@ TEST(KeyStore, AFileWithoutAnyKeyClosesNobody) {
   EXPECT_TRUE(KeyStore::from_text("", kPepper)) << "who has none to lose may start so";
 }
 
-// All descriptors of the process are in use while it lives.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit none = before_;
-    none.rlim_cur = 0;
-    ::setrlimit(RLIMIT_NOFILE, &none);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 // What hinders may pass without a trace in the file.
 TEST(KeyStore, AChangedFileThatCannotBeReadIsReadOnceItCan) {
   KeyFolder f;
@@ -329,37 +314,6 @@ TEST(KeyStore, AFileCaughtWhileItIsWrittenClosesAndOpensNoKey) {
   files.folder.write("keys.toml", *with_revoked(text, "anna", false));
   EXPECT_EQ(store->reload_if_changed(), KeyReload::Applied);
   EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish);
-}
-
-// A server without a free descriptor cannot read the file that revokes a key, which does not change
-// again.
-TEST(KeyStore, AFileThatCouldNotBeReadIsTriedAgain) {
-  KeyFolder f;
-  Files files(file_with(f.secret, "anna"));
-  auto store = files.load();
-  ASSERT_TRUE(store);
-  const auto edited = with_revoked(files.folder.read("keys.toml"), "anna", false);
-  ASSERT_TRUE(replace_file(files.folder / "keys.toml", *edited, 0600));
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{0, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const KeyReload failed = second_look(*store);
-  const KeyReload again = second_look(*store);
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(failed, KeyReload::Rejected);
-  EXPECT_EQ(again, KeyReload::Unchanged) << "reported once";
-  EXPECT_FALSE(store->revoked("anna"));
-  EXPECT_EQ(second_look(*store), KeyReload::Applied);
-  EXPECT_EQ(store->revoked("anna"), OnRevoke::Finish);
-  EXPECT_TRUE(store->reload_errors().empty());
-
-  // Away and back: the same file, which is no error any more.
-  std::filesystem::rename(files.folder / "keys.toml", files.folder / "away");
-  EXPECT_EQ(second_look(*store), KeyReload::Rejected);
-  std::filesystem::rename(files.folder / "away", files.folder / "keys.toml");
-  EXPECT_EQ(second_look(*store), KeyReload::Applied);
-  EXPECT_TRUE(store->reload_errors().empty());
 }
 
 // A mistake closes the key that it is made at; what else the same edit says takes effect.

@@ -15,6 +15,7 @@
 #include "gateway/records/audit_verify.h"
 #include "gateway/records/line_file.h"
 #include "tests/support/manual_clock.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/temp_folder.h"
 
 namespace turnstile::gateway {
@@ -307,23 +308,6 @@ TEST(LineWriter, AFolderThatIsMovedAwayStopsWhatIsNewUntilItIsPutBack) {
   EXPECT_EQ((*writer)->close(), 0U);
   EXPECT_EQ(state.read("audit/audit-000001.jsonl"), "a\nb\nb\n") << "what had begun is written";
 }
-
-// No file can be opened any more.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &old_);
-    rlimit limit = old_;
-    limit.rlim_cur = 0;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &old_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
- private:
-  rlimit old_{};
-};
 
 // With the first number, the records of an earlier file would have been replaced.
 TEST(LineFile, AFolderThatCannotBeListedIsNotOneWithoutFiles) {
