@@ -28,14 +28,14 @@ KeysById by_id(const std::vector<policy::KeyNode>& keys) {
 KeyWatch::KeyWatch(SpineContext& context, EventLog& events) : context_(context), events_(events) {
   known_ = context_.keys.nodes();
   apply();
-  show_errors();
+  show_errors(0);
 }
 
 void KeyWatch::tick() {
   const KeyReload reload = context_.keys.reload_if_changed();
   if (reload == KeyReload::Unchanged) return;
   if (reload == KeyReload::Rejected) {
-    show_errors();
+    show_errors(context_.keys.reload_errors().size() + wrong_entries_);
     context_.metrics.on_key_reload("rejected");
     return report_errors("keys_rejected", " The keys read before stay in use.");
   }
@@ -46,15 +46,18 @@ void KeyWatch::tick() {
       std::exchange(known_, context_.keys.nodes());
   const std::set<std::string> closed_before = std::exchange(closed_, {});
   apply();
-  show_errors();
+  wrong_entries_ = context_.keys.reload_errors().size();
+  show_errors(wrong_entries_);
   const KeysById old_keys = by_id(before);
   for (const policy::KeyNode& key : known_) {
     const auto old = old_keys.find(key.id);
     if (old == old_keys.end()) {
       note("added", key);
+    } else if (key.disabled && !old->second->disabled && !context_.keys.is_wrong(key.id)) {
+      note("revoked", key);  // also one that the policy had closed
     } else if ((key.disabled || closed_.contains(key.id)) && !old->second->disabled &&
                !closed_before.contains(key.id)) {
-      note(key.disabled && !context_.keys.is_wrong(key.id) ? "revoked" : "closed", key);
+      note("closed", key);
     } else if (!(key == *old->second)) {
       note("changed", key);
     }
@@ -84,8 +87,8 @@ void KeyWatch::report_errors(std::string_view event, std::string_view consequenc
   events_.write(event, "file", fields);
 }
 
-void KeyWatch::show_errors() {
-  context_.metrics.set_key_file_errors(context_.keys.reload_errors().size() + closed_.size());
+void KeyWatch::show_errors(std::size_t in_file) {
+  context_.metrics.set_key_file_errors(in_file + closed_.size());
 }
 
 void KeyWatch::apply() {

@@ -54,8 +54,9 @@ class StandardError {
     if (sent >= 0 || errno != ENOTSOCK) return sent;
     pollfd room{descriptor, POLLOUT, 0};
     if (::poll(&room, 1, 0) <= 0 || (room.revents & POLLOUT) == 0) return -1;
-    // As much as a pipe with room has room for.
-    return ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    // As much as a pipe with room has room for; a terminal promises less.
+    const std::size_t most = own_ < 0 && ::isatty(descriptor) == 1 ? 1 : PIPE_BUF;
+    return ::write(descriptor, text.data(), std::min(text.size(), most));
   }
 
   int own_ = -1;

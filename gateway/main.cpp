@@ -1,4 +1,7 @@
 // The program: arguments to a verb, a verb to an exit code.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -14,6 +17,12 @@
 
 int main(int argc, char** argv) {
   using namespace turnstile::gateway;
+  // What is closed stays so: no file or socket gets the number of a standard stream.
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) >= 0) continue;
+    // An answer that goes nowhere is an error, a warning is not.
+    ::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+  }
   // A closed pipe or socket is an error of that write, never the end of the process.
   std::signal(SIGPIPE, SIG_IGN);
   std::ios::sync_with_stdio(false);

@@ -118,7 +118,8 @@ tl::expected<ServedModel, std::string> load_served_model(const ModelConfig& conf
                                 .kv_cache_dtype = config.kv_cache_dtype,
                                 .memory_bytes = memory});
   if (!loaded) {
-    return tl::unexpected(policy::plain_text(path) + ": " + loaded.error().where + ": " + loaded.error().what);
+    return tl::unexpected(policy::plain_text(path) + ": " + loaded.error().where + ": " +
+                          loaded.error().what);
   }
   if (!loaded->chat_template) {
     log_warning(path + ": chat is not possible with this file: " + loaded->no_template_reason);

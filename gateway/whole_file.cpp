@@ -54,14 +54,14 @@ constexpr std::time_t kStaleSeconds = 60;
 // and so is a new file of somebody who holds no lock.
 void sweep_stale(const fs::path& folder, std::string_view prefix, const struct stat& made) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const fs::path path = at->path();
+    const std::string name = path.filename().string();
     struct stat status {};
-    const bool is_stale = name.starts_with(prefix) &&
-                          ::lstat(entry.path().c_str(), &status) == 0 &&
+    const bool is_stale = name.starts_with(prefix) && ::lstat(path.c_str(), &status) == 0 &&
                           S_ISREG(status.st_mode) &&
                           status.st_mtime + kStaleSeconds < made.st_mtime;
-    if (is_stale) ::unlink(entry.path().c_str());
+    if (is_stale) ::unlink(path.c_str());
   }
 }
 
@@ -69,11 +69,16 @@ void sweep_stale(const fs::path& folder, std::string_view prefix, const struct s
 bool copy_access_list(const fs::path& old, int descriptor) {
   constexpr char kName[] = "system.posix_acl_access";
   const ssize_t size = ::getxattr(old.c_str(), kName, nullptr, 0);
-  if (size <= 0) return size == 0 || errno == ENODATA || errno == ENOTSUP;
+  if (size <= 0) {
+    // Then the folder may have given the new file one, which would let others in.
+    const bool has_none = size == 0 || errno == ENODATA || errno == ENOTSUP;
+    return has_none &&
+           (::fremovexattr(descriptor, kName) == 0 || errno == ENODATA || errno == ENOTSUP);
+  }
   std::string list(static_cast<std::size_t>(size), '\0');
   const ssize_t got = ::getxattr(old.c_str(), kName, list.data(), list.size());
-  return got > 0 && ::fsetxattr(descriptor, kName, list.data(), static_cast<std::size_t>(got),
-                                0) == 0;
+  return got > 0 &&
+         ::fsetxattr(descriptor, kName, list.data(), static_cast<std::size_t>(got), 0) == 0;
 }
 
 // Who could read the old file can read the new one, and nobody else.
@@ -84,7 +89,7 @@ bool take_over_rights(const fs::path& path, const struct stat& old, int descript
   const gid_t group = old.st_gid == made.st_gid ? static_cast<gid_t>(-1) : old.st_gid;
   const bool is_theirs = old.st_uid == made.st_uid && old.st_gid == made.st_gid;
   return (is_theirs || ::fchown(descriptor, user, group) == 0) &&
-         ::fchmod(descriptor, old.st_mode & 07777U) == 0 && copy_access_list(path, descriptor);
+         copy_access_list(path, descriptor) && ::fchmod(descriptor, old.st_mode & 07777U) == 0;
 }
 
 int open_folder(const fs::path& folder) {
@@ -127,8 +132,7 @@ fs::path real_path(const fs::path& path) {
 }
 
 tl::expected<Replacement, std::string> Replacement::prepare(const fs::path& path,
-                                                            std::string_view text,
-                                                            unsigned mode) {
+                                                            std::string_view text, unsigned mode) {
   Replacement replacement;
   replacement.path_ = real_path(path);
   const fs::path& target = replacement.path_;
@@ -142,8 +146,9 @@ tl::expected<Replacement, std::string> Replacement::prepare(const fs::path& path
   if (::fstat(descriptor, &status) == 0) sweep_stale(folder, prefix, status);
   const bool is_new = ::stat(target.c_str(), &status) != 0;
   if (is_new ? ::fchmod(descriptor, mode) != 0 : !take_over_rights(target, status, descriptor)) {
-    const std::string owner = is_new ? "" : " of user " + std::to_string(status.st_uid) +
-                                                " and group " + std::to_string(status.st_gid);
+    const std::string owner = is_new ? ""
+                                     : " of user " + std::to_string(status.st_uid) + " and group " +
+                                           std::to_string(status.st_gid);
     auto failure = file_failure(target, "a new file cannot have the rights" + owner);
     ::close(descriptor);
     failure.value() += " Nothing was changed: run this as that user or as root.";

@@ -56,7 +56,8 @@ std::string sentence(const Refusal& refusal) {
   switch (refusal.code) {
     case RefusalCode::InvalidValue:
       if (refusal.param == "class") return "The requested class does not exist.";
-      return refusal.param + (refusal.param == "n" ? " times the prompts is " : " is ") + asked + ", above the limit of " + limit + ".";
+      return refusal.param + (refusal.param == "n" ? " (times the prompts) is " : " is ") + asked +
+             ", above the limit of " + limit + ".";
     case RefusalCode::ContextLengthExceeded:
       return "The request needs " + asked + " tokens of context; the limit is " + limit + ".";
     case RefusalCode::InputTooLong:

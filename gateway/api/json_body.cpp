@@ -145,7 +145,7 @@ tl::expected<std::int64_t, ApiError> integer(Element value, std::string_view nam
                                              std::int64_t smallest, std::int64_t largest) {
   std::int64_t result = 0;
   if (!value.get(result) && result >= smallest && result <= largest) return result;
-  // Nobody is told of 2^63 whose number is not beyond it.
+  // Nobody is told of 2^63 whose number is not beyond it, unless the field takes all of them.
   const bool is_beyond = value.type() == dom::element_type::UINT64;
   using Limits = std::numeric_limits<std::int64_t>;
   const std::string least = std::to_string(smallest);

@@ -92,12 +92,12 @@ tl::expected<SpeculativeConfig, std::string> parse_speculative_config(std::strin
         R"(must be a JSON object such as {"method":"ngram","num_speculative_tokens":5}.)");
   }
   Fields fields;
-  std::vector<std::string_view> read_keys;
+  std::vector<std::string_view> seen;
   for (const auto field : object) {
-    if (std::ranges::find(read_keys, field.key) != read_keys.end()) {
+    if (std::ranges::find(seen, field.key) != seen.end()) {
       return Problem("says " + std::string(field.key) + " twice.");
     }
-    read_keys.push_back(field.key);
+    seen.push_back(field.key);
     if (auto read = read_field(field.key, field.value, fields); !read) {
       return Problem(std::move(read.error()));
     }

@@ -1,7 +1,7 @@
 // key_files.h: keys.toml, the pepper and the admin key, from the disk.
 //
 // Thread: any; reading ten thousand keys takes a second of a slow core.
-// Errors: a sentence without the file's name, with the system's reason.
+// Errors: a sentence that does not begin with the file's name, with the system's reason.
 // Tests:  tests/gateway/keys_test.cpp.
 #pragma once
 

@@ -17,7 +17,7 @@
 //          and half of it would close keys, or open one whose `state` is still to come. One that
 //          cannot be read is tried again at each call, for what hinders may pass and leave no
 //          trace in the file. A mistake in an entry closes that key and no other; a file from
-//          which no entry can be read changes nothing.
+//          which no entry can be read, or that has none left, changes nothing.
 // Errors:  ConfigError with file:line:col, all at once.
 // Tests:   tests/gateway/keys_test.cpp.
 #pragma once
@@ -72,7 +72,7 @@ enum class KeyReload : std::uint8_t {
   Unchanged,  // or seen to change just now, or as unreadable as before
   Applied,
   Partial,  // what could be read is in force; entries with a mistake are closed
-  Rejected  // nothing could be read: the keys read before stay
+  Rejected  // nothing could be read, or no key is left: the keys read before stay
 };
 
 // The credentials of "Bearer CREDENTIALS", the value of an Authorization header; nullopt for any

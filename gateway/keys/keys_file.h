@@ -62,7 +62,6 @@ struct KeysReading {
 KeysReading read_legible_keys(std::string_view text, const std::string& file);
 
 // All or nothing: for a start, and for an edit that adds.
-
 tl::expected<std::vector<KeyEntry>, std::vector<ConfigError>> read_keys(std::string_view text,
                                                                         const std::string& file);
 

@@ -18,7 +18,7 @@
 //               unless requests.jsonl has its end already
 //   stranger    failed authentication: one a minute and address, with a count
 //   policy      a policy revision came into force
-//   key         a key was added, changed, revoked or is gone
+//   key         a key was added, changed, revoked, closed or is gone
 //   recovered   the file ended in part of a line (a crash) or in zeros (a power cut) and what came
 //               after them; that was moved aside
 //   checkpoint  each 1,000 records or 60 s with records: seq and head of the chain, and how many

@@ -115,7 +115,7 @@ ExitCode run(const AuditShowOptions& options, Surroundings around) {
       return true;
     });
     if (!read) {
-      around.err << read.error() << '\n';
+      around.err << policy::plain_text(read.error()) << '\n';
       return ExitCode::Environment;
     }
   }

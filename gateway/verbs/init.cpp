@@ -63,13 +63,12 @@ std::string config_text(const InitOptions& options) {
   std::string text(kConfigText);
   if (options.model) {
     const fs::path path = fs::absolute(*options.model).lexically_normal();
-    // The name would be the file's stem without it.
     const std::string name = path.stem().string();
-    text += "\n[[models]]";
-    if (name.size() <= kMaxModelNameBytes) text += "\nname = " + quoted(name);
-    text += "\npath = " + quoted(path.string()) +
-            "\n# kv_cache_memory_bytes = \"512MiB\"  # left out: half of the memory that is left"
-            "\n# kv_cache_dtype = \"f16\"            # \"int8\" holds up to 1.9 times as many tokens\n";
+    text +=
+        "\n[[models]]\nname = " + quoted(name.size() <= kMaxModelNameBytes ? name : "model") +
+        "\npath = " + quoted(path.string()) +
+        "\n# kv_cache_memory_bytes = \"512MiB\"  # left out: half of the memory that is left"
+        "\n# kv_cache_dtype = \"f16\"            # \"int8\" holds up to 1.9 times as many tokens\n";
   }
   return text;
 }
@@ -135,8 +134,8 @@ ExitCode run(const InitOptions& options, Surroundings around) {
   }
   fs::create_directories(options.folder, error);
   if (error) {
-    around.err << policy::plain_text(options.folder.string()) << ": the folder cannot be made: " << error.message()
-               << ".\n";
+    around.err << policy::plain_text(options.folder.string())
+               << ": the folder cannot be made: " << error.message() << ".\n";
     return ExitCode::Environment;
   }
   MadeFiles made_files;

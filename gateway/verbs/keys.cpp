@@ -8,10 +8,10 @@
 #include <ostream>
 #include <vector>
 
+#include "gateway/config/suggestion.h"
 #include "gateway/keys/key_files.h"
 #include "gateway/keys/key_secret.h"
 #include "gateway/keys/keys_file.h"
-#include "gateway/config/suggestion.h"
 #include "gateway/timestamp.h"
 #include "gateway/verbs/config_of_verb.h"
 #include "gateway/verbs/run.h"
@@ -63,8 +63,8 @@ bool exists_in(const policy::PolicySet& policy, const KeysCreateOptions& options
   if (options.max_class && !policy.find_class(*options.max_class)) {
     std::vector<std::string_view> classes;
     for (const policy::ClassRules& rules : policy.classes) classes.push_back(rules.name);
-    err << "--max-class: the policy has no class '" << policy::plain_text(*options.max_class)
-        << "'" << suggestion(*options.max_class, classes) << ".\n";
+    err << "--max-class: the policy has no class '" << policy::plain_text(*options.max_class) << "'"
+        << suggestion(*options.max_class, classes) << ".\n";
     ok = false;
   }
   return ok;
@@ -119,7 +119,8 @@ ExitCode run(const KeysCreateOptions& options, Surroundings around) {
     }
     if (*entry.expires <= *entry.created) {
       return fail(around.err, ExitCode::WrongUsage,
-                  "--expires: " + policy::plain_text(*options.expires) + " is over; name a day to come, or never.");
+                  "--expires: " + policy::plain_text(*options.expires) +
+                      " is over; name a day to come, or never.");
     }
   }
   const auto policy = read_policy_of(*config, around.err);
@@ -165,8 +166,7 @@ ExitCode run(const KeysListOptions& options, Surroundings around) {
   if (!config) return config.error();
   const auto text = read_whole_file(config->policy.keys);
   if (!text) {
-    return fail(around.err, ExitCode::Environment,
-                text.error() + init_remedy(config->policy.keys));
+    return fail(around.err, ExitCode::Environment, text.error() + init_remedy(config->policy.keys));
   }
   auto [entries, errors, repeats] = read_legible_keys(*text, config->policy.keys.string());
   const auto policy = read_policy_of(*config, around.err);
@@ -208,7 +208,7 @@ ExitCode run(const KeysRevokeOptions& options, Surroundings around) {
   const auto lock = FolderLock::take(keys.parent_path());
   if (!lock) return fail(around.err, ExitCode::Environment, lock.error());
   const auto text = read_whole_file(keys);
-  if (!text) return fail(around.err, ExitCode::Environment, text.error());
+  if (!text) return fail(around.err, ExitCode::Environment, text.error() + init_remedy(keys));
   const auto edited = with_revoked(*text, options.id, options.now);
   if (!edited) return fail(around.err, ExitCode::No, name_of(keys) + ": " + edited.error());
   if (const auto written = replace_file(keys, *edited, 0600); !written) {

@@ -9,8 +9,8 @@
 #include "engine/loader/gguf.h"
 #include "engine/loader/kernel_choice.h"
 #include "engine/loader/kv_cache_dtype.h"
-#include "engine/memory_text.h"
 #include "engine/loader/same_vocabulary.h"
+#include "engine/memory_text.h"
 #include "engine/model/llama_config.h"
 #include "engine/model/llama_weights.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -137,10 +137,10 @@ ExitCode print_draft(const std::string& path, const LoadedTokenizer& tokenizer,
   const VanishingFile watched(path);
   const auto file = engine::GgufFile::open(path);
   if (!file) {
-    around.err << path << ": " << sentence(file.error()) << '\n';
+    around.err << policy::plain_text(path) << ": " << sentence(file.error()) << '\n';
     return ExitCode::Environment;
   }
-  row(around.out, "draft model", path);
+  row(around.out, "draft model", policy::plain_text(path));
   const auto [config, weight_bytes] = look_at(*file);
   const LoadedTokenizer draft = engine::Tokenizer::from_gguf(*file);
   std::string answer = "yes";
@@ -177,8 +177,8 @@ ExitCode run(const ModelInfoOptions& options, Surroundings around) {
   const VanishingFile watched(options.file);
   const auto file = engine::GgufFile::open(options.file.string());
   if (!file) {
-    around.err << policy::plain_text(options.file.string()) << ": " << file.error().where << ": " << file.error().what
-               << '\n';
+    around.err << policy::plain_text(options.file.string()) << ": " << file.error().where << ": "
+               << file.error().what << '\n';
     return ExitCode::Environment;
   }
   std::ostream& out = around.out;

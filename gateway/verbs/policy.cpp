@@ -19,9 +19,9 @@ ExitCode run(const PolicyCheckOptions& options, Surroundings around) {
   for (const auto& error : result.errors) around.err << policy::format_error(error) << '\n';
   for (const auto& warning : result.warnings) around.err << policy::format_warning(warning) << '\n';
   if (result.policy == nullptr) return ExitCode::No;
-  around.out << policy::plain_text(name) << ": " << result.policy->departments.size() << " departments, "
-             << result.policy->teams.size() << " teams, " << result.policy->classes.size()
-             << " classes, no errors\n";
+  around.out << policy::plain_text(name) << ": " << result.policy->departments.size()
+             << " departments, " << result.policy->teams.size() << " teams, "
+             << result.policy->classes.size() << " classes, no errors\n";
   return ExitCode::Done;
 }
 

@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 
 TEST(KeysFile, EditsKeepCommentsAndOtherKeys) {
   SeededRandom random(4);
-  const std::string first = file_with(make_secret(random), "anna", "# anna's laptop\ninflight = 2\n");
+  const std::string first =
+      file_with(make_secret(random), "anna", "# anna's laptop\ninflight = 2\n");
   const auto two = with_key("# head\n" + first, entry_for(make_secret(random), "bert"));
   ASSERT_TRUE(two) << two.error();
   EXPECT_TRUE(two->starts_with("# head\n" + first));
@@ -123,7 +124,8 @@ TEST(WholeFile, TheNextReplacementTakesAwayWhatAKilledWriterLeft) {
   std::filesystem::create_symlink("precious", folder / ".keys.toml.new-linked");
   const timespec long_ago[2] = {};
   ASSERT_EQ(::utimensat(AT_FDCWD, (folder / ".keys.toml.new-linked").c_str(), long_ago,
-                        AT_SYMLINK_NOFOLLOW), 0);
+                        AT_SYMLINK_NOFOLLOW),
+            0);
   std::filesystem::create_directory(folder / ".keys.toml.new-folder");
   std::filesystem::last_write_time(folder / ".keys.toml.new-folder", old);
   ASSERT_TRUE(replace_file(folder / "keys.toml", "new", 0600));
@@ -138,19 +140,18 @@ TEST(WholeFile, TheNextReplacementTakesAwayWhatAKilledWriterLeft) {
       << "a young one may be of somebody who writes just now";
 }
 
+// An access list, version 2: owner rw, user 34567 r, group r, mask r, others none.
+constexpr unsigned char kList[] = {
+    2, 0,    0,    0,    1,    0,    6,  0, 0xff, 0xff, 0xff, 0xff, 2,    0,   4,
+    0, 0x07, 0x87, 0,    0,    4,    0,  4, 0,    0xff, 0xff, 0xff, 0xff, 16,  0,
+    4, 0,    0xff, 0xff, 0xff, 0xff, 32, 0, 0,    0,    0xff, 0xff, 0xff, 0xff};
+
 // A server that may read the old file may read the new one.
 TEST(WholeFile, AReplacementHasTheRightsOfTheOldFile) {
   TempFolder folder;
   const auto file = folder.write("keys.toml", "old");
   ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
   const bool may_give_away = ::chown(file.c_str(), 12'345, 23'456) == 0;  // as root
-  // version 2: owner rw, user 34567 r, group r, mask r, others none
-  constexpr unsigned char kList[] = {2, 0, 0, 0,
-                                     1, 0, 6, 0, 0xff, 0xff, 0xff, 0xff,
-                                     2, 0, 4, 0, 0x07, 0x87, 0, 0,
-                                     4, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
-                                     16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff,
-                                     32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
   constexpr char kName[] = "system.posix_acl_access";
   const bool has_list = ::setxattr(file.c_str(), kName, kList, sizeof kList, 0) == 0;
   ASSERT_TRUE(replace_file(file, "new", 0600));
@@ -168,6 +169,21 @@ TEST(WholeFile, AReplacementHasTheRightsOfTheOldFile) {
               static_cast<ssize_t>(sizeof kList));
     EXPECT_TRUE(std::equal(std::begin(kList), std::end(kList), list));
   }
+}
+
+// A new file begins with the list that its folder gives, which would let others read a key file.
+TEST(WholeFile, AReplacementTakesNoAccessListFromItsFolder) {
+  TempFolder folder;
+  const auto file = folder.write("keys.toml", "old");
+  ASSERT_EQ(::chmod(file.c_str(), 0640), 0);
+  if (::setxattr(folder.path().c_str(), "system.posix_acl_default", kList, sizeof kList, 0) != 0) {
+    GTEST_SKIP() << "this file system has no access lists";
+  }
+  ASSERT_TRUE(replace_file(file, "new", 0600));
+  EXPECT_EQ(::getxattr(file.c_str(), "system.posix_acl_access", nullptr, 0), -1);
+  struct stat status {};
+  ASSERT_EQ(::stat(file.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777U, 0640U);
 }
 
 TEST(WholeFile, WhoCannotKeepTheOwnerReplacesNothing) {

@@ -9,8 +9,9 @@
 #include <sstream>
 #include <string>
 
-#include "gateway/records/audit.h"
+#include "gateway/config/config_values.h"
 #include "gateway/keys/keys.h"
+#include "gateway/records/audit.h"
 #include "tests/support/manual_clock.h"
 #include "tests/support/one_of_many.h"
 #include "tests/support/temp_folder.h"
@@ -94,6 +95,20 @@ TEST(Init, NamesTheModelAndRefusesOneThatIsNotThere) {
             ExitCode::Environment);
   EXPECT_TRUE(person.err.starts_with("--model: "));
   EXPECT_FALSE(fs::exists(person.folder / "other"));
+}
+
+// A file's stem is the name of its model unless that would be longer than a name may be.
+TEST(Init, AFileWhoseNameIsTooLongForAModelIsCalledModel) {
+  Person person;
+  for (const std::size_t length : {std::size_t{kMaxModelNameBytes}, kMaxModelNameBytes + 1}) {
+    const std::string stem(length, 'm');
+    const fs::path home = person.folder / std::to_string(length);
+    const fs::path model = person.folder.write(stem + ".gguf", "x");
+    ASSERT_EQ(person.run(InitOptions{home, model}), ExitCode::Done) << person.err;
+    const auto config = load_config(home / "turnstile.toml", {});
+    ASSERT_TRUE(config) << to_string(config.error().errors.front());
+    EXPECT_EQ(config->models.at(0).name, length > kMaxModelNameBytes ? "model" : stem);
+  }
 }
 
 TEST(Init, OverwritesNothing) {
@@ -211,8 +226,8 @@ TEST(KeysVerbs, AKeyThatThePolicyDoesNotUnderstandIsListedAsWrong) {
     EXPECT_NE(person.out.find("wrong"), std::string::npos) << person.out;
     EXPECT_NE(person.err.find("key 'anna' is closed: "), std::string::npos) << person.err;
     ASSERT_EQ(person.run(KeysRevokeOptions{person.config(), "anna", false}), ExitCode::Done);
-    EXPECT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::Done)
-        << "closed anyhow\n" << person.err;
+    EXPECT_EQ(person.run(KeysListOptions{person.config()}), ExitCode::Done) << "closed anyhow\n"
+                                                                            << person.err;
   }
 }
 

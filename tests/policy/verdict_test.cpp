@@ -62,7 +62,7 @@ TEST(Verdict, SentenceOfChoicesSaysThatPromptsCount) {
   refusal.scope = "engine";
   refusal.asked = 6;
   refusal.limit = 4;
-  EXPECT_EQ(sentence(refusal), "n times the prompts is 6, above the limit of 4 (engine).");
+  EXPECT_EQ(sentence(refusal), "n (times the prompts) is 6, above the limit of 4 (engine).");
 }
 
 TEST(Verdict, JitterAddsUpToAQuarterAndNeverSubtracts) {
