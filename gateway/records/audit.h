@@ -78,7 +78,8 @@ struct AuditStart {
 
 // Finds the last record below state_dir/audit, moves a torn last line aside and reads back to the
 // oldest request without an end (gateway/records/audit_tail.h). Fails with a
-// sentence when the last whole line is not a record of ours: going on would hide the damage.
+// sentence when the last whole line is not a record of ours, or zeros stand before records that
+// came seconds later, which no power cut leaves: going on would hide the damage.
 tl::expected<AuditStart, std::string> open_audit_folder(const std::filesystem::path& state_dir);
 
 class AuditLog {

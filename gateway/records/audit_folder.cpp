@@ -6,15 +6,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "gateway/records/audit.h"
 #include "gateway/records/audit_line.h"
 #include "gateway/records/audit_tail.h"
-#include "gateway/records/line_file.h"
+#include "gateway/timestamp.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -43,7 +44,10 @@ struct Tail {
 };
 
 // More than a second of records, which a power cut may leave as zeros, some of them or all.
-constexpr std::uint64_t kMaxTailRead = 16 << 20;
+constexpr std::uint64_t kMaxTailRead = LineWriter::kHighMarkBytes;
+
+// The log is synced each second, and a busy disk takes its time.
+constexpr std::chrono::seconds kMaxUnsynced{5};
 
 // The last bytes of the file, enough for the last whole line and what stands after it. A file that
 // cannot be read is an error: taken for an empty one, the chain would begin a second time.
@@ -70,7 +74,35 @@ tl::expected<Tail, std::string> read_tail(const fs::path& path) {
   return tail;
 }
 
-// Moves what follows the last whole line to a file of its own.
+std::optional<WallTime> time_of(std::string_view line) {
+  constexpr std::string_view kBegin = ",\"ts\":\"";
+  const std::size_t begin = line.find(kBegin);
+  if (begin == std::string_view::npos) return std::nullopt;
+  line.remove_prefix(begin + kBegin.size());
+  return parse_timestamp(line.substr(0, line.find('"')));
+}
+
+// Whether there are good records in it much later than the first time that can be read there. A
+// power cut takes only what was not synced, so what was lost before those it did not take. Time
+// counts from there and not from the last record before it, for nobody may have come for hours.
+bool holds_synced_records(std::string_view torn) {
+  std::optional<WallTime> first;
+  Sha256 sha256;
+  while (!torn.empty()) {
+    const std::string_view line = torn.substr(0, torn.find('\n'));
+    torn.remove_prefix(std::min(line.size() + 1, torn.size()));
+    const auto time = time_of(line);
+    if (!time) continue;
+    if (!first) first = time;
+    if (*time - *first <= kMaxUnsynced) continue;
+    const auto parts = take_apart(line);
+    if (parts && hex_text(sha256.digest(parts->hashed)) == parts->hash) return true;
+  }
+  return false;
+}
+
+// Moves what follows the last whole line to a file of its own, which is synced before the log is
+// cut.
 tl::expected<std::string, std::string> set_aside(const fs::path& path, std::uint64_t size,
                                                  std::string_view torn) {
   fs::path aside;
@@ -78,15 +110,12 @@ tl::expected<std::string, std::string> set_aside(const fs::path& path, std::uint
     aside = path;
     aside.replace_extension(".torn-" + std::to_string(i));
   }
-  std::ofstream file(aside, std::ios::binary);
-  file << torn;
-  file.close();
+  const auto made = create_file(aside, torn, 0600);
   std::error_code error;
-  if (file) fs::permissions(aside, fs::perms::owner_read | fs::perms::owner_write, error);
-  if (file) fs::resize_file(path, size - torn.size(), error);
-  if (!file || error) {
+  if (made) fs::resize_file(path, size - torn.size(), error);
+  if (!made || error) {
     // Each start on a full disk would leave another one.
-    fs::remove(aside, error);
+    if (made) fs::remove(aside, error);
     return failure(path, "its incomplete last line cannot be moved aside; free space or check the "
                          "rights on the folder.");
   }
@@ -141,8 +170,8 @@ tl::expected<AuditStart, std::string> open_audit_folder(const fs::path& state_di
         std::string_view(tail).substr(end == std::string::npos ? 0 : end + 1);
     if (!torn.empty()) {
       const bool is_all_there = end != std::string::npos || tail.size() == size;
-      const bool is_cut =
-          zero != std::string::npos ? is_all_there : torn.size() <= kMaxAuditLineBytes;
+      const bool is_cut = zero != std::string::npos ? is_all_there && !holds_synced_records(torn)
+                                                    : torn.size() <= kMaxAuditLineBytes;
       if (!is_cut || files.back().number != start.file_number) {
         return failure(path, "does not end with a whole record; 'turnstile audit verify' tells "
                              "more. Move the audit folder away to start a new log.");

@@ -40,9 +40,9 @@ inline constexpr std::size_t kMaxTailFiles = 4;
 inline constexpr std::size_t kMaxTailRequests = 16'384;  // many times what a server has open
 
 // Requests whose `admitted` no `ended` follows, in their order; `files` as list_audit_files().
-// A disk that is full may have taken the end in `requests_file` and not in the log, so its last
-// kMaxTailBytes are searched.
-inline constexpr std::uint64_t kMaxTailBytes = 16 << 20;
+// A disk that is full may have taken the end in `requests_file` and not in the log, so as much of
+// its end is searched as the writer keeps waiting.
+inline constexpr std::uint64_t kMaxTailBytes = LineWriter::kHighMarkBytes;
 tl::expected<std::vector<UnendedRequest>, std::string> unended_requests(
     std::span<const NumberedFile> files, const std::filesystem::path& requests_file);
 

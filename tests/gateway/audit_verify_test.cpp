@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gateway/records/audit.h"
@@ -24,11 +26,13 @@ namespace fs = std::filesystem;
 
 using Lines = std::vector<std::string>;  // without line feeds
 
-Lines good_lines(std::size_t count) {
+Lines good_lines(std::size_t count, policy::Duration apart = {}) {
   ManualClock clock;
   MemoryLines sink;
   AuditLog audit(clock, sink, {});
-  for (std::size_t i = 0; i < count; ++i) audit.key("key-" + std::to_string(i), "lab", "added");
+  for (std::size_t i = 0; i < count; ++i, clock.advance(apart)) {
+    audit.key("key-" + std::to_string(i), "lab", "added");
+  }
   Lines lines = sink.lines(LineStream::Audit);
   for (std::string& line : lines) line.pop_back();
   return lines;
@@ -291,6 +295,52 @@ TEST(AuditFolder, ZerosOfAPowerCutAreMovedAside) {
   const auto start = open_audit_folder(state.path());
   ASSERT_TRUE(start) << start.error();
   EXPECT_EQ(start->head.seq, 3U) << "a file of nothing but zeros: the one before it";
+}
+
+// One byte that became a zero took all later records out of the log, up to 16 MiB of them, and
+// `audit verify` found it whole.
+TEST(AuditFolder, ZerosBeforeRecordsThatWereSyncedAreDamage) {
+  const std::string zeros(100'000, '\0');
+  for (const auto& [apart, is_damage] :
+       {std::pair(std::chrono::seconds(60), true), std::pair(std::chrono::seconds(1), false)}) {
+    const Lines lines = good_lines(6, apart);
+    const std::string whole = joined(Lines(lines.begin(), lines.begin() + 2));
+    const std::string later = joined(Lines(lines.begin() + 3, lines.end()));
+    std::string one_byte = lines[2];
+    one_byte[one_byte.find("lab")] = '\0';
+    for (const std::string& damaged : {one_byte + "\n", zeros, zeros + lines[2].substr(40) + "\n",
+                                       lines[2].substr(0, 120) + zeros + "\n"}) {
+      for (const bool is_second_file : {false, true}) {
+        TempFolder state;
+        fs::create_directory(state / "audit");
+        state.write("audit/audit-000001.jsonl", whole + (is_second_file ? "" : damaged + later));
+        const std::string last = is_second_file ? "audit/audit-000002" : "audit/audit-000001";
+        if (is_second_file) state.write(last + ".jsonl", damaged + later);
+        const std::string before = state.read(last + ".jsonl");
+        const auto start = open_audit_folder(state.path());
+        ASSERT_EQ(!start, is_damage);
+        EXPECT_EQ(fs::exists(state / (last + ".torn-1")), !is_damage);
+        if (!is_damage) continue;
+        EXPECT_NE(start.error().find("turnstile audit verify"), std::string::npos);
+        EXPECT_EQ(state.read(last + ".jsonl"), before);
+        EXPECT_FALSE(verify_audit(state.path()).value().problems.empty());
+      }
+    }
+  }
+}
+
+// The first records after a quiet night, and a power cut in the same second.
+TEST(AuditFolder, ZerosLongAfterTheLastRecordAreMovedAside) {
+  const Lines lines = good_lines(2, std::chrono::hours(8));
+  const std::string whole = lines[0] + "\n";
+  const std::string lost = std::string(4'096, '\0') + "\n" + lines[1] + "\n";
+  TempFolder state;
+  fs::create_directory(state / "audit");
+  state.write("audit/audit-000001.jsonl", whole + lost);
+  const auto start = open_audit_folder(state.path());
+  ASSERT_TRUE(start) << start.error();
+  EXPECT_EQ(start->head.seq, 1U);
+  EXPECT_EQ(state.read("audit/audit-000001.torn-1"), lost);
 }
 
 TEST(AuditFolder, AnEmptyLastFileGoesOnFromTheOneBefore) {
