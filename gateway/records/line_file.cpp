@@ -131,11 +131,20 @@ tl::expected<void, std::string> LineFile::rotate() {
   if (settings_.number) {
     ++*settings_.number;
   } else {
-    // A number that is taken would replace the records of that file.
-    const auto files = numbered_files(settings_.folder, settings_.name);
-    if (!files) return tl::unexpected(files.error());
+    // A number that is taken would replace the records of that file. By its path the folder may be
+    // none at the moment, or another one.
+    const std::string ours = "/proc/self/fd/" + std::to_string(folder_);
+    const auto files = numbered_files(ours, settings_.name);
+    if (!files) {
+      return tl::unexpected(settings_.folder.string() + files.error().substr(ours.size()));
+    }
     const std::uint64_t number = files->empty() ? 1 : files->back().number + 1;
     const std::string renamed = numbered_name(settings_.name, number);
+    // Where there is no /proc, nothing was listed.
+    if (::faccessat(folder_, renamed.c_str(), F_OK, 0) == 0) {
+      errno = EEXIST;
+      return failure("the file cannot be renamed");
+    }
     if (::renameat(folder_, file_name().c_str(), folder_, renamed.c_str()) != 0) {
       return failure("the file cannot be renamed");
     }
@@ -198,11 +207,11 @@ tl::expected<std::string, std::string> LineFile::follow() {
   }
   if (is_there && is_same(ours, there)) return std::string();
 
-  ::fdatasync(descriptor_);  // it may only have been moved
+  const bool is_kept = ::fdatasync(descriptor_) == 0;  // it may only have been moved
   leave();
-  std::string told = path().string() + ": the file was removed or moved away; ";
+  std::string told = path().string() + ": the file was removed or moved away";
+  told += is_kept ? "; " : " (its last second may be lost); ";
   if (settings_.number) ++*settings_.number;
-  if (const auto opened = open_current(); !opened) return tl::unexpected(opened.error());
   told += settings_.number ? "records go on in " + file_name() + "; put the file back: without it "
                                  "'turnstile audit verify' finds records missing"
                            : std::string("a new one is begun");

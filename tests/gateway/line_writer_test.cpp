@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -290,6 +291,14 @@ TEST(LineWriter, AFileThatIsMovedAwayWhileItIsWrittenCanBePutBack) {
   EXPECT_EQ(report->last_seq, 5U);
 }
 
+bool becomes_writable(const LineWriter& writer, bool expected) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (writer.is_writable() != expected && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return writer.is_writable() == expected;
+}
+
 TEST(LineWriter, AFolderThatIsMovedAwayStopsWhatIsNewUntilItIsPutBack) {
   TempFolder state;
   auto writer = LineWriter::open({.state_dir = state.path()});
@@ -300,13 +309,74 @@ TEST(LineWriter, AFolderThatIsMovedAwayStopsWhatIsNewUntilItIsPutBack) {
     fs::rename(state / "audit", state / "moved");
     if (has_other) fs::create_directory(state / "audit");
     (*writer)->write(LineStream::Audit, "b\n");
-    while ((*writer)->is_writable()) std::this_thread::yield();
+    ASSERT_TRUE(becomes_writable(**writer, false));
     if (has_other) fs::remove(state / "audit");
     fs::rename(state / "moved", state / "audit");
-    while (!(*writer)->is_writable()) std::this_thread::yield();
+    ASSERT_TRUE(becomes_writable(**writer, true));
   }
   EXPECT_EQ((*writer)->close(), 0U);
   EXPECT_EQ(state.read("audit/audit-000001.jsonl"), "a\nb\nb\n") << "what had begun is written";
+}
+
+// It was listed by its path, where nothing lay or another folder, and so got the first number.
+TEST(LineFile, AFullFileOfAFolderThatWasMovedReplacesNone) {
+  for (const bool has_other : {false, true}) {
+    TempFolder state;
+    const fs::path folder = state / "records";
+    fs::create_directory(folder);
+    state.write("records/requests-000001.jsonl", "old\n");
+    LineFile file;
+    ASSERT_TRUE(file.open({folder, "requests", std::nullopt, 4}));
+    fs::rename(folder, state / "moved");
+    if (has_other) fs::create_directory(folder);
+    std::string lines = "full\nmore\n";
+    const auto written = file.write(lines);
+    EXPECT_TRUE(written) << written.error();
+    EXPECT_EQ(state.read("moved/requests-000001.jsonl"), "old\n");
+    EXPECT_EQ(state.read("moved/requests-000002.jsonl"), "full\n");
+    EXPECT_EQ(state.read("moved/requests.jsonl"), "more\n");
+  }
+}
+
+// The warning was lost with the file that could not be opened, and so was the error: the next
+// follow() found nothing wrong.
+TEST(LineFile, AFileThatWasTakenAwayIsToldAlsoWhenTheNextCannotBeOpened) {
+  TempFolder folder;
+  LineFile file;
+  ASSERT_TRUE(file.open({folder.path(), "audit", 1, 1 << 20}));
+  fs::remove(folder / "audit-000001.jsonl");
+  fs::create_directory(folder / "audit-000002.jsonl");
+  const auto told = file.follow();
+  ASSERT_TRUE(told) << told.error();
+  EXPECT_NE(told->find("audit-000001.jsonl: the file was removed or moved away; records go on in "
+                       "audit-000002.jsonl"),
+            std::string::npos)
+      << *told;
+  std::string lines = "a\n";
+  const auto written = file.write(lines);
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().find("audit-000002.jsonl: the file cannot be opened"),
+            std::string::npos)
+      << written.error();
+  EXPECT_EQ(lines, "a\n");
+  fs::remove(folder / "audit-000002.jsonl");
+  EXPECT_TRUE(file.write(lines));
+  EXPECT_EQ(folder.read("audit-000002.jsonl"), "a\n");
+}
+
+// /dev/full cannot be synced either.
+TEST(LineFile, AFileThatWasTakenAwayAndCannotBeSyncedIsTold) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
+  TempFolder folder;
+  fs::create_symlink("/dev/full", folder / "requests.jsonl");
+  LineFile file;
+  ASSERT_TRUE(file.open({folder.path(), "requests", std::nullopt, 1 << 20}));
+  fs::remove(folder / "requests.jsonl");
+  const auto told = file.follow();
+  ASSERT_TRUE(told) << told.error();
+  EXPECT_TRUE(told->ends_with("requests.jsonl: the file was removed or moved away (its last second "
+                              "may be lost); a new one is begun"))
+      << *told;
 }
 
 // With the first number, the records of an earlier file would have been replaced.
