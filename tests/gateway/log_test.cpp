@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <sstream>
 #include <string>
 
@@ -88,15 +89,34 @@ TEST(Log, ATerminalThatNobodyReadsKeepsNobody) {
   expect_dropped_and_counted(Reader(terminal, master));
 }
 
-TEST(Log, AReaderThatIsGoneIsIgnored) {
+// The line that nobody could get is missed by whoever reads next.
+void expect_ignored_and_counted(int written, int read) {
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // as the program does
+  const Reader gone(written, ::open("/dev/null", O_RDONLY));
+  ::close(read);
+  log_info("to nobody");
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  {
-    const Reader reader(ends[1], ::dup(STDIN_FILENO));
-    ::close(ends[0]);
-    log_info("to nobody");
-  }
+  const Reader next(ends[1], ends[0]);
   log_info("and on");
+  const std::string text = next.read_all();
+  const std::size_t missing = text.find("warning: lines that nobody read are missing here: 1\n");
+  EXPECT_NE(missing, std::string::npos) << text;
+  EXPECT_GT(text.find("info: and on\n"), missing) << text;
+  EXPECT_TRUE(text.ends_with("info: and on\n")) << text;
+  std::signal(SIGPIPE, before);
+}
+
+TEST(Log, ASocketWhoseReaderIsGoneIsIgnored) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  expect_ignored_and_counted(ends[1], ends[0]);
+}
+
+TEST(Log, APipeWhoseReaderIsGoneIsIgnored) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  expect_ignored_and_counted(ends[1], ends[0]);
 }
 
 }  // namespace
