@@ -16,7 +16,8 @@
   busy                     8 streams beside one busy process, as a share of the idle figure
   load                     start to ready
 
-Sides alternate, medians are compared, every run is kept in OUT/DATE-CPU/engine_bars.json.
+Sides alternate, medians are compared, every run is kept in OUT/DATE-CPU/engine_bars.json,
+engine_bars_PART.json where parts are named.
 Exit codes: 0 done, 3 something is missing.
 """
 import contextlib
@@ -303,6 +304,8 @@ def main():
     machine = process_figures.machine()
     process_figures.warn_when_busy(machine)
     folder = process_figures.results_folder(arguments.out, machine)
+    # Runs of other parts on the same day stay.
+    stem = "_".join(["engine_bars", *(arguments.part or [])])
     default = next(iter(files))  # the parts that are not about formats run on the first file
     parts = {"model": (model_round, files), "streams": (streams_round, FORMATS_UNDER_LOAD),
              "gap": (gap_round, [default]), "shared": (shared_round, [default]),
@@ -315,11 +318,11 @@ def main():
                 if name in files:
                     runs += measure(arguments, name, files[name], turn)
                     print(f"round {turn + 1}, {part}, {name}", flush=True)
-            (folder / "engine_bars.json").write_text(
+            (folder / f"{stem}.json").write_text(
                 json.dumps({"machine": machine, "slots": SLOTS, "runs": runs}, indent=1) + "\n")
     text = f"{machine['cpu']} ({', '.join(machine['instructions'])}), {arguments.threads} " \
            f"threads; {arguments.rounds} rounds, medians.\n\n" + table(runs)
-    (folder / "engine_bars.md").write_text(text)
+    (folder / f"{stem}.md").write_text(text)
     print(text)
     return 0
 
