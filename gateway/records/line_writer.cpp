@@ -152,11 +152,13 @@ void LineWriter::State::run() {
     const bool stopping = is_stopping;  // read before the queue: nothing is enqueued after it
     const bool sync_now =
         wants_sync.exchange(false) || stopping || is_failing || clock.now() >= next_sync;
-    // With each sync, and before the first lines after it.
-    const bool is_in_place = (!sync_now && synced != taken) || follow();
+    // Before the first lines after a sync, and once more when they are written: the files may have
+    // been moved between the first look and the lines.
+    bool is_in_place = synced != taken || follow();
     bool is_kept = write_all();
-    if (is_kept && sync_now && synced != taken) {
-      is_kept = sync();
+    if (sync_now && synced != taken) {
+      is_in_place = is_in_place && follow();
+      is_kept = is_kept && sync();
       next_sync = clock.now() + kSyncPeriod;
     }
     is_failing = !is_kept || (!is_in_place && !stopping);

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -316,6 +320,40 @@ TEST(LineWriter, AFolderThatIsMovedAwayStopsWhatIsNewUntilItIsPutBack) {
   }
   EXPECT_EQ((*writer)->close(), 0U);
   EXPECT_EQ(state.read("audit/audit-000001.jsonl"), "a\nb\nb\n") << "what had begun is written";
+}
+
+// The files were looked at before the lines alone: a folder that was moved in between was noticed
+// with the next record, and it may be long until then.
+TEST(LineWriter, AFolderThatIsMovedWhileALineIsWrittenIsNoticedWithoutAnother) {
+  TempFolder state;
+  // The writer waits in its line while nobody reads the pipe.
+  ASSERT_EQ(::mkfifo((state / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", state / "requests.jsonl");
+  const int reader = ::open((state / "pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  auto writer = LineWriter::open({.state_dir = state.path()});
+  ASSERT_TRUE(writer) << writer.error();
+  (*writer)->write(LineStream::Audit, "a\n");
+  ASSERT_TRUE((*writer)->flush());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'100));  // so that a sync is due
+
+  const std::string line = std::string(200'000, 'r') + "\n";
+  (*writer)->write(LineStream::Requests, line);
+  pollfd written{reader, POLLIN, 0};
+  ASSERT_EQ(::poll(&written, 1, 10'000), 1);
+  fs::rename(state / "audit", state / "moved");
+  std::string piped(line.size(), '\0');
+  std::size_t got = 0;
+  while (got < line.size() && ::poll(&written, 1, 10'000) == 1) {
+    const ssize_t count = ::read(reader, piped.data() + got, piped.size() - got);
+    if (count > 0) got += static_cast<std::size_t>(count);
+  }
+  EXPECT_EQ(piped, line);
+  EXPECT_TRUE(becomes_writable(**writer, false));
+  fs::rename(state / "moved", state / "audit");
+  EXPECT_TRUE(becomes_writable(**writer, true));
+  EXPECT_EQ((*writer)->close(), 0U);
+  ::close(reader);
 }
 
 // It was listed by its path, where nothing lay or another folder, and so got the first number.
