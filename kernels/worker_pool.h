@@ -4,6 +4,8 @@
 // worker that the system preempts delays at most one item. The calling thread is worker 0. Between
 // runs the others spin and then sleep on a futex, so an idle engine costs nothing. They spin for up
 // to 300 us where that has sufficed lately, and for 20 us where others keep the processors busy.
+// Every 700 us they offer their processor between two items (sched_yield), since a program that
+// takes it within an item makes all wait.
 //
 // Which worker computes an item never changes its bits (kernel_table.h).
 //
