@@ -187,7 +187,7 @@ class RunningServer:
             found = self.descriptors()
             sockets = [what for what in found.values() if what.startswith("socket:")]
             return found if len(sockets) == LISTENERS else None
-        return wait_until(without_connections, "the server holds no connection", 10)
+        return wait_until(without_connections, "the server holds no connection")
 
     def request(self, method, path, body=None, key=None, headers=None):
         """One request on a connection of its own -> (status, headers, body bytes)."""

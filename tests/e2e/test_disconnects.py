@@ -47,7 +47,7 @@ send_buffer = "4KiB"
                    f"{count} requests run")
 
     def expect_gone(self, count=1):
-        wait_until(lambda: self.gone() >= self.gone_before + count, "the client counts as gone", 10)
+        wait_until(lambda: self.gone() >= self.gone_before + count, "the client counts as gone")
         self.assertEqual(self.gone(), self.gone_before + count)
 
     def test_reset_before_the_body_is_there_is_no_arrived_request(self):
@@ -71,7 +71,7 @@ send_buffer = "4KiB"
                 stream = self.open(stream=True, n=choices, temperature=1.0)
                 stream.read_until(b"data: ")
                 stream.reset()
-                wait_until(lambda: self.gone() == before + 1, "the client counts as gone", 10)
+                wait_until(lambda: self.gone() == before + 1, "the client counts as gone")
                 self.server.wait_idle()
 
     def test_reset_while_an_answer_in_one_piece_is_made(self):
@@ -81,7 +81,7 @@ send_buffer = "4KiB"
                 stream = self.open(n=choices, temperature=1.0)
                 self.wait_running()
                 stream.reset()
-                wait_until(lambda: self.gone() == before + 1, "the client counts as gone", 10)
+                wait_until(lambda: self.gone() == before + 1, "the client counts as gone")
                 self.server.wait_idle()
 
     def test_a_client_that_closes_its_side_is_gone(self):
@@ -97,7 +97,7 @@ send_buffer = "4KiB"
         waiting = self.open(key, stream=True)
         wait_until(lambda: self.server.total("turnstile_requests_queued") == 1, "one waits")
         waiting.reset()
-        wait_until(lambda: self.server.total("turnstile_requests_queued") == 0, "none waits", 5)
+        wait_until(lambda: self.server.total("turnstile_requests_queued") == 0, "none waits")
         running.read_until(b"[DONE]")
         self.expect_gone()
 

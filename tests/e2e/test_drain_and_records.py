@@ -9,7 +9,7 @@ import unittest
 import urllib.error
 import urllib.request
 
-from installation import Installation, ServedTest, run, wait_until
+from installation import PATIENCE_SECONDS, Installation, ServedTest, run, wait_until
 from open_stream import OpenStream
 
 SLOW = {"prompt": "Once upon a time", "max_tokens": 150, "ignore_eos": True, "stream": True}
@@ -39,7 +39,7 @@ class Drain(unittest.TestCase):
         stream.read_until(b"data: ")
         server.process.send_signal(signal.SIGTERM)
         # At once not ready, but still serving until balancers have left.
-        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503", 1)
+        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503")
         self.assertEqual(server.request("GET", "/livez")[0], 200)
         self.assertEqual(server.complete(self.installation.key, max_tokens=1)[0], 200)
 
@@ -47,7 +47,7 @@ class Drain(unittest.TestCase):
             answer = server.complete(self.installation.key, max_tokens=1)
             return answer if answer[0] == 503 else None
 
-        _, headers, answer = wait_until(refusal, "new requests are refused", 5)
+        _, headers, answer = wait_until(refusal, "new requests are refused")
         self.assertEqual(answer["error"]["code"], "draining")
         self.assertIn("retry-after", headers)
         self.assertEqual(headers.get("connection", "").lower(), "close")
@@ -88,7 +88,7 @@ class Drain(unittest.TestCase):
         self.assertEqual(self.ask_admin("GET", "/metrics", key, host="prometheus.example"), 200)
         self.assertEqual(self.ask_admin("POST", "/admin/drain"), 401)
         self.assertEqual(self.ask_admin("POST", "/admin/drain", key), 202)
-        self.assertEqual(self.server.process.wait(10), 0)
+        self.assertEqual(self.server.process.wait(PATIENCE_SECONDS), 0)
         self.assert_ended_well()
         self.assertIn(("drain", "admin"), [(event["event"], event["by"]) for event in
                                            self.installation.records("events.jsonl")])
@@ -106,14 +106,14 @@ class Drain(unittest.TestCase):
         self.start("0s")
         started = time.monotonic()
         self.assert_ended_well()
-        self.assertLess(time.monotonic() - started, 5)
+        self.assertLess(time.monotonic() - started, 20, "it waits for nobody")
 
     def test_a_second_signal_ends_at_once(self):
         server = self.start("30s")
         server.process.send_signal(signal.SIGINT)
-        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503", 2)
+        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503")
         server.process.send_signal(signal.SIGINT)
-        server.process.wait(5)
+        server.process.wait(15)  # without the second it would take 30 s
 
 
 class Records(ServedTest):
@@ -137,7 +137,7 @@ requests_per_minute = 0
         wait_until(lambda: self.server.total("turnstile_requests_running") == 1, "it runs")
         unanswered.reset()
         self.server.wait_idle()
-        wait_until(lambda: len(self.lines()) >= len(before) + 4, "four more lines", 5)
+        wait_until(lambda: len(self.lines()) >= len(before) + 4, "four more lines")
         lines = self.lines()[len(before):]
         # The status is what the client saw, 499 when it saw nothing.
         self.assertEqual([(r["outcome"], r["status"]) for r in lines],
@@ -226,8 +226,8 @@ requests_per_minute = 0
         self.assertEqual(self.server.complete(self.key)[0], 200)
         self.server.wait_idle()
         path = self.installation.state_dir() / "audit" / "audit-000001.jsonl"
-        wait_until(path.exists, "an audit file", 5)
-        wait_until(lambda: b'"team":"lab"' in path.read_bytes(), "a record of team lab", 5)
+        wait_until(path.exists, "an audit file")
+        wait_until(lambda: b'"team":"lab"' in path.read_bytes(), "a record of team lab")
         copy = self.installation.folder / "edited" / "audit"
         copy.mkdir(parents=True)
         text = path.read_bytes()

@@ -74,14 +74,14 @@ class KilledServer(unittest.TestCase):
         self.assertEqual(server.total("turnstile_key_file_errors"), 0)
         with self.installation.keys.open("a") as file:
             file.write('inflght = 1\n')  # below bert, the last one
-        wait_until(lambda: status(created["bert"]) == 403, "the wrong entry is closed", 10)
+        wait_until(lambda: status(created["bert"]) == 403, "the wrong entry is closed")
         self.assertEqual(server.total("turnstile_key_file_errors"), 1)
         self.assertEqual(server.request("GET", "/readyz")[0], 200, "others are served")
         self.assertEqual(status(created["anna"]), 200)
         revoked = run("keys", "revoke", "--config", self.installation.config, "anna")
         self.assertEqual(revoked.returncode, 0, revoked.stderr)
         self.assertIn("inflght", revoked.stderr)
-        wait_until(lambda: status(created["anna"]) == 403, "the revoked key is closed", 10)
+        wait_until(lambda: status(created["anna"]) == 403, "the revoked key is closed")
         self.assertEqual(status(self.installation.key), 200)
         changes = [(r["key_id"], r["change"]) for r in self.audit() if r["kind"] == "key"]
         self.assertEqual(changes, [("bert", "closed"), ("anna", "revoked")])
@@ -94,16 +94,16 @@ class KilledServer(unittest.TestCase):
         server = self.serve()
         status = lambda: server.complete(key, max_tokens=1)[0]
         self.installation.keys.write_text(wrong)
-        wait_until(lambda: status() == 403, "the key is closed", 10)
+        wait_until(lambda: status() == 403, "the key is closed")
         self.assertEqual(server.total("turnstile_key_file_errors"), 1)
         self.assertEqual(server.total("turnstile_key_reload_total", result="partial"), 1)
         self.installation.keys.write_text("")
         wait_until(lambda: server.total("turnstile_key_reload_total", result="rejected") == 1,
-                   "a file without keys is refused", 10)
+                   "a file without keys is refused")
         self.assertEqual(server.complete(self.installation.key, max_tokens=1)[0], 200)
         self.assertEqual(server.total("turnstile_key_file_errors"), 2)
         self.installation.keys.write_text(text)
-        wait_until(lambda: status() == 200, "the mended key is open", 10)
+        wait_until(lambda: status() == 200, "the mended key is open")
         self.assertEqual(server.total("turnstile_key_file_errors"), 0)
         changes = [(r["key_id"], r["change"]) for r in self.audit() if r["kind"] == "key"]
         self.assertEqual(changes, [("anna", "closed"), ("anna", "changed")])

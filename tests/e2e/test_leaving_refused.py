@@ -51,7 +51,7 @@ queue_requests = {PLACES}
 
     def wait_queued(self, count):
         wait_until(lambda: self.server.total("turnstile_requests_queued") == count,
-                   f"{count} requests wait", 10)
+                   f"{count} requests wait")
 
     def ends(self, **fields):
         path = self.installation.state_dir() / "requests.jsonl"
@@ -70,7 +70,7 @@ queue_requests = {PLACES}
             self.send(newcomer, "interactive")
             displaced.close()
         self.server.process.send_signal(signal.SIGCONT)
-        wait_until(lambda: len(self.ends(**{"class": "batch"})) >= PLACES, "the displaced ended", 10)
+        wait_until(lambda: len(self.ends(**{"class": "batch"})) >= PLACES, "the displaced ended")
         self.occupant.close()
         for newcomer in newcomers:
             self.assertTrue(newcomer.recv(100).startswith(b"HTTP/1.1 200"))
@@ -87,7 +87,7 @@ queue_requests = {PLACES}
         self.assertEqual(revoked.returncode, 0, revoked.stderr)
         waiting.read_until(b"key_disabled")
         self.assertTrue(waiting.received.startswith(b"HTTP/1.1 403"), waiting.received)
-        ends = wait_until(lambda: self.ends(key_id="second"), "it is recorded", 10)
+        ends = wait_until(lambda: self.ends(key_id="second"), "it is recorded")
         self.assertEqual(ends, [("fault", "key_disabled")])
 
 

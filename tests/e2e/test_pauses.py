@@ -36,7 +36,7 @@ ttft = "10m"
             # The one before has been paused: the newcomer alone holds a permit.
             wait_until(lambda: self.server.total("turnstile_requests_running") == 1
                        and self.server.total("turnstile_requests_queued") == count,
-                       f"{name} runs and {count} are paused", 10)
+                       f"{name} runs and {count} are paused")
         for thread in threads:
             thread.join()
         for name in CLASSES:
