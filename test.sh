@@ -64,7 +64,7 @@ mkdir -p "$results"
 build build
 
 step 'unit, simulation and style'
-TURNSTILE_TEST_MODEL=$model run_suites release build
+TURNSTILE_TEST_MODEL=$model run_suites release build --timeout-multiplier 3
 
 step 'the running binary'
 wait "$client" || fail "the official client could not be installed (the reason is above, among the \

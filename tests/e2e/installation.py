@@ -148,7 +148,8 @@ class RunningServer:
 
     def metrics(self):
         """Series with its labels, as Prometheus writes it -> value."""
-        with urllib.request.urlopen(self.admin_url + "/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(self.admin_url + "/metrics",
+                                    timeout=PATIENCE_SECONDS) as answer:
             lines = answer.read().decode().splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
         return {series: float(value) for series, value in pairs}

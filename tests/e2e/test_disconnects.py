@@ -92,7 +92,7 @@ send_buffer = "4KiB"
 
     def test_reset_while_queued_leaves_the_running_one_alone(self):
         key = self.team_keys["single"]
-        running = self.open(key, stream=True, max_tokens=120)
+        running = self.open(key, stream=True, max_tokens=1000)
         running.read_until(b"data: ")
         waiting = self.open(key, stream=True)
         wait_until(lambda: self.server.total("turnstile_requests_queued") == 1, "one waits")

@@ -32,16 +32,21 @@ class Drain(unittest.TestCase):
         verified = self.installation.verify_audit()
         self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
 
+    def test_it_is_not_ready_at_once_but_serves_until_balancers_have_left(self):
+        server = self.start("60s")
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503")
+        self.assertEqual(server.request("GET", "/livez")[0], 200)
+        self.assertEqual(server.complete(self.installation.key, max_tokens=1)[0], 200)
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(PATIENCE_SECONDS)
+
     def test_a_running_stream_finishes_and_new_requests_are_refused(self):
-        server = self.start("1s")
+        server = self.start("0s")
         stream = OpenStream(server, self.installation.key, {**SLOW, "max_tokens": 1200})
         self.addCleanup(stream.close)
         stream.read_until(b"data: ")
         server.process.send_signal(signal.SIGTERM)
-        # At once not ready, but still serving until balancers have left.
-        wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503")
-        self.assertEqual(server.request("GET", "/livez")[0], 200)
-        self.assertEqual(server.complete(self.installation.key, max_tokens=1)[0], 200)
 
         def refusal():
             answer = server.complete(self.installation.key, max_tokens=1)
@@ -75,7 +80,7 @@ class Drain(unittest.TestCase):
         asked = urllib.request.Request(self.server.admin_url + path, method=method,
                                        headers=headers)
         try:
-            with urllib.request.urlopen(asked, timeout=10) as answer:
+            with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status
         except urllib.error.HTTPError as refused:
             return refused.code
@@ -113,7 +118,7 @@ class Drain(unittest.TestCase):
         server.process.send_signal(signal.SIGINT)
         wait_until(lambda: server.request("GET", "/readyz")[0] == 503, "readyz is 503")
         server.process.send_signal(signal.SIGINT)
-        server.process.wait(15)  # without the second it would take 30 s
+        server.process.wait(20)  # without the second it would take 30 s
 
 
 class Records(ServedTest):
@@ -129,11 +134,12 @@ requests_per_minute = 0
         before = self.lines()
         self.assertEqual(self.server.complete(self.key)[0], 200)
         self.assertEqual(self.server.complete(self.team_keys["never"])[0], 429)
-        gone = OpenStream(self.server, self.key, SLOW)
+        long = {**SLOW, "max_tokens": 1200}  # none ends before its client has left
+        gone = OpenStream(self.server, self.key, long)
         gone.read_until(b"data: ")
         gone.reset()
         self.server.wait_idle()
-        unanswered = OpenStream(self.server, self.key, {**SLOW, "stream": False})
+        unanswered = OpenStream(self.server, self.key, {**long, "stream": False})
         wait_until(lambda: self.server.total("turnstile_requests_running") == 1, "it runs")
         unanswered.reset()
         self.server.wait_idle()

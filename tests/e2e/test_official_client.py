@@ -14,13 +14,17 @@ class OfficialClientTest(ServedTest):
 dept = "main"
 requests_per_minute = 120
 bucket_fraction = 0.009          # one request at a time, the next half a second later
+[teams.slower]
+dept = "main"
+requests_per_minute = 6
+bucket_fraction = 0.17           # the next after ten seconds
 [teams.never]
 dept = "main"
 requests_per_minute = 0
 [teams.two-models]
 dept = "main"
 """
-    TEAMS = ("slow", "never", "two-models")
+    TEAMS = ("slow", "slower", "never", "two-models")
 
     def client(self, key=None, **options):
         client = openai.OpenAI(base_url=self.server.url + "/v1", api_key=key or self.key,
@@ -196,7 +200,7 @@ class Errors(OfficialClientTest):
             lambda: self.chat(messages=[{"role": "user", "content": "word " * 20000}]), "messages")
 
     def test_a_rate_limit_is_a_rate_limit_error_with_its_headers(self):
-        client = self.client(self.team_keys["slow"])
+        client = self.client(self.team_keys["slower"])
         model = self.model_name()
         ask = lambda: client.completions.create(model=model, prompt="a", max_tokens=1)
         with self.assertRaises(openai.RateLimitError) as caught:

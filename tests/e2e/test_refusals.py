@@ -5,7 +5,7 @@ import time
 import tomllib
 import unittest
 
-from installation import ServedTest, run, wait_until
+from installation import PATIENCE_SECONDS, ServedTest, run, wait_until
 from open_stream import OpenStream
 
 LONG = {"prompt": "Once upon a time", "max_tokens": 200, "ignore_eos": True, "stream": True}
@@ -190,7 +190,8 @@ dept = "main"
             self.assertEqual(self.server.request("GET", path)[0], 200)
 
     def test_a_refusal_keeps_the_connection(self):
-        connection = http.client.HTTPConnection(self.server.host, self.server.port, timeout=20)
+        connection = http.client.HTTPConnection(self.server.host, self.server.port,
+                                                timeout=PATIENCE_SECONDS)
         self.addCleanup(connection.close)
         for _ in range(3):
             connection.request("POST", "/v1/completions", "{", {

@@ -296,7 +296,7 @@ TEST(LineWriter, AFileThatIsMovedAwayWhileItIsWrittenCanBePutBack) {
 }
 
 bool becomes_writable(const LineWriter& writer, bool expected) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (writer.is_writable() != expected && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -340,11 +340,11 @@ TEST(LineWriter, AFolderThatIsMovedWhileALineIsWrittenIsNoticedWithoutAnother) {
   const std::string line = std::string(200'000, 'r') + "\n";
   (*writer)->write(LineStream::Requests, line);
   pollfd written{reader, POLLIN, 0};
-  ASSERT_EQ(::poll(&written, 1, 10'000), 1);
+  ASSERT_EQ(::poll(&written, 1, 60'000), 1);
   fs::rename(state / "audit", state / "moved");
   std::string piped(line.size(), '\0');
   std::size_t got = 0;
-  while (got < line.size() && ::poll(&written, 1, 10'000) == 1) {
+  while (got < line.size() && ::poll(&written, 1, 60'000) == 1) {
     const ssize_t count = ::read(reader, piped.data() + got, piped.size() - got);
     if (count > 0) got += static_cast<std::size_t>(count);
   }
