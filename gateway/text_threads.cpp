@@ -20,6 +20,17 @@ struct TextThreads::Worker {
   explicit Worker(WakeUp& ready_signal) : ready(ready_signal) {
     thread = std::thread([this] { run(); });
   }
+  ~Worker() {
+    stop();
+    thread.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void stop() {
+    is_stopping.store(true);
+    work.signal();
+  }
 
   void run() {
     while (!is_stopping.load()) {
@@ -49,12 +60,9 @@ TextThreads::TextThreads(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) workers_.push_back(std::make_unique<Worker>(ready_));
 }
 
+// All are told before the first is waited for.
 TextThreads::~TextThreads() {
-  for (const auto& worker : workers_) {
-    worker->is_stopping.store(true);
-    worker->work.signal();
-  }
-  for (const auto& worker : workers_) worker->thread.join();
+  for (const auto& worker : workers_) worker->stop();
 }
 
 void TextThreads::give(TextJob job) {

@@ -8,8 +8,8 @@
 // tokens a second, more than any engine reads.
 //
 // Thread:    TextWorkers' methods on the I/O thread.
-// Lifetime:  the constructor starts the threads; the destructor lets each finish its task and
-//            joins. What was not taken by then is dropped.
+// Lifetime:  the constructor starts the threads (std::system_error: the system refuses one); the
+//            destructor lets each finish its task and joins. What was not taken by then is dropped.
 // Tests:     tests/gateway/text_threads_test.cpp (suite tsan).
 #pragma once
 

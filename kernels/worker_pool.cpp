@@ -101,6 +101,13 @@ struct WorkerPool::State {
   std::atomic<bool> stop{false};
   std::vector<std::thread> workers;
 
+  // Also of the workers before the one that the system refused.
+  ~State() {
+    stop.store(true, std::memory_order_release);
+    announce_run();
+    for (std::thread& worker : workers) worker.join();
+  }
+
   // The caller has no turn: without it nobody begins the next run.
   void work_until_drained(int worker, Turn* turn) {
     std::uint64_t seen = ticket.load(std::memory_order_acquire);
@@ -171,11 +178,7 @@ WorkerPool::WorkerPool(int threads) : state_(std::make_unique<State>()) {
   }
 }
 
-WorkerPool::~WorkerPool() {
-  state_->stop.store(true, std::memory_order_release);
-  state_->announce_run();
-  for (std::thread& worker : state_->workers) worker.join();
-}
+WorkerPool::~WorkerPool() = default;
 
 int WorkerPool::threads() const { return static_cast<int>(state_->workers.size()) + 1; }
 

@@ -20,7 +20,7 @@ namespace turnstile::kernels {
 
 class WorkerPool {
  public:
-  // `threads` >= 1 counts the caller.
+  // `threads` >= 1 counts the caller. Throws std::system_error when the system refuses one.
   explicit WorkerPool(int threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;

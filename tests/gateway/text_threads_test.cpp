@@ -5,10 +5,14 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include "tests/support/few_threads.h"
 
 namespace turnstile::gateway {
 namespace {
@@ -80,6 +84,22 @@ TEST(TextThreads, TheEndDropsWhatIsStillThere) {
 TEST(TextThreads, OneIsEnoughForASmallMachine) {
   EXPECT_EQ(TextThreads::count_for(2), 1U);
   EXPECT_EQ(TextThreads::count_for(64), TextThreads::kMaxThreads);
+}
+
+// The thread that had been started ended the process without a sentence.
+TEST(TextThreads, AThreadThatTheSystemRefusesIsAnException) {
+  if (!tests::kThreadsCanBeLimited) GTEST_SKIP() << tests::kNoThreadLimit;
+  EXPECT_EXIT(
+      {
+        tests::allow_threads(1);
+        try {
+          const TextThreads threads(2);
+        } catch (const std::system_error&) {
+          std::_Exit(3);
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(3), "");
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <system_error>
 #include <vector>
+
+#include "tests/support/few_threads.h"
 
 namespace turnstile::kernels {
 namespace {
@@ -75,6 +79,22 @@ TEST(WorkerPool, OneItemAndNoItemStayOnTheCaller) {
 
 TEST(WorkerPool, StartsAndStopsWithoutARun) {
   for (int i = 0; i < 50; ++i) WorkerPool pool(1 + i % 4);
+}
+
+// The workers that had been started ended the process without a sentence.
+TEST(WorkerPool, AThreadThatTheSystemRefusesIsAnException) {
+  if (!tests::kThreadsCanBeLimited) GTEST_SKIP() << tests::kNoThreadLimit;
+  EXPECT_EXIT(
+      {
+        tests::allow_threads(2);
+        try {
+          const WorkerPool pool(8);
+        } catch (const std::system_error&) {
+          std::_Exit(3);
+        }
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(3), "");
 }
 
 }  // namespace
